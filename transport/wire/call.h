@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a rank asked for in one collective. All ranks must ask for the same: the signature travels in every header, and the
+// description goes over the control connection when ranks have to be told how they differ.
+#pragma once
+#include <cstdint>
+#include <string>
+
+#include "kernels/dtype.h"
+#include "transport/wire/header.h"
+
+namespace redsum::wire {
+
+struct CallDescription {
+  Kind kind = Kind::allreduce;
+  DType dtype = DType::fp32;
+  DType wire_dtype = DType::fp32;
+  Op op = Op::sum;
+  std::uint32_t root = 0;   // broadcast, reduce
+  std::uint64_t count = 0;  // elements of the whole call, all tensors together
+  double prescale = 1.0;
+  double postscale = 1.0;
+  std::string key;          // empty: calls match by order
+
+  bool operator==(const CallDescription&) const = default;
+  std::uint64_t signature() const noexcept;
+  std::string to_string() const;  // "allreduce of 4096 fp32 (wire bf16), sum"
+};
+
+// The first field in which two calls differ, for a message: name and both values as text. Empty name: they agree.
+struct Difference {
+  std::string field, left, right;
+};
+Difference difference(const CallDescription& left, const CallDescription& right);
+
+}  // namespace redsum::wire
