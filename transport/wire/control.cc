@@ -29,6 +29,7 @@ constexpr std::array<std::string_view, std::variant_size_v<Message>> kTypeNames 
                                                                                    "leave",
                                                                                    "create",
                                                                                    "created",
+                                                                                   "create_failed",
                                                                                    "close_communicator",
                                                                                    "register",
                                                                                    "registered",

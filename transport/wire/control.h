@@ -57,10 +57,14 @@ struct EpochRecord {
 struct Join { std::uint32_t world_size = 0; std::string host; std::string version; JobSettings settings; };  // W>C, first
 struct Joined { EpochRecord record; };           // C>W  the job is formed; communicator 0 is the world; open your lanes
 struct Ready {};                                 // W>C  all lanes are open
-struct Leave {};                                 // W>C  every call of mine is done; my going is no loss
+// W>C  every call of mine is done; my going is no loss. I took part in so many calls of the world and shall in no later one;
+// communicators that I have not closed before count as closed without any
+struct Leave { std::uint64_t calls = 0; };
 struct Create { std::uint64_t request = 0; std::vector<std::uint32_t> members; };  // W>C  members: world ranks, in order
 struct Created { std::uint64_t request = 0; std::uint16_t communicator = 0; };     // C>W
-struct CloseCommunicator { std::string job; std::uint16_t communicator = 0; };     // W>C one member is done; C>R all are
+struct CreateFailed { std::uint64_t request = 0; Code code = Code::internal; std::string text; };  // C>W  that one only; not sent once the job failed
+// W>C  one member is done (job empty): it took part in `calls` calls and shall in no later one; C>R  all are (calls 0)
+struct CloseCommunicator { std::string job; std::uint16_t communicator = 0; std::uint64_t calls = 0; };
 
 // -- a reducer's life
 struct Register { std::string name; std::string address; std::uint16_t shards = 1; std::uint64_t budget_bytes = 0; std::string version; };  // R>C, first
@@ -81,14 +85,15 @@ struct Waiting { std::uint16_t communicator = 0; std::uint64_t sequence = 0; Cal
 // C>W  the answer while others are missing: their ranks in the communicator (the first 16), and how many in all
 struct Stalled { std::uint16_t communicator = 0; std::uint64_t sequence = 0; std::vector<std::uint32_t> missing; std::uint32_t missing_count = 0; };
 struct LaneLost { Incarnation instance = 0; std::string text; };  // W>C  my lane to this reducer broke and cannot be made again
-// C>W  the communicator (kEveryCommunicator: all) is closed with this error; C>R: what a refused registration says
+// C>W  the communicator (kEveryCommunicator: all) is closed with this error, and creations that are under way with it; C>R: what
+// a refused registration says. `ranks`: whose fault it is, ranks of that communicator (kEveryCommunicator: of the world)
 inline constexpr std::uint32_t kEveryCommunicator = 0xFFFFFFFF;
 struct Fail { std::uint32_t communicator = kEveryCommunicator; Code code = Code::internal; std::string text; std::vector<std::uint32_t> ranks; };
 
 // -- tools (redsumctl over the control port; most of redsumctl uses the admin port)
 struct Ping {};
 
-using Message = std::variant<Join, Joined, Ready, Leave, Create, Created, CloseCommunicator, Register, Registered, OpenJob,
+using Message = std::variant<Join, Joined, Ready, Leave, Create, Created, CreateFailed, CloseCommunicator, Register, Registered, OpenJob,
                              OpenCommunicator, Reserved, CloseJob, Draining, Heartbeat, Mismatched, Describe, Waiting, Stalled,
                              LaneLost, Fail, Ping>;
 

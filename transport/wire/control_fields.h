@@ -101,7 +101,9 @@ void fields(auto& io, Is<Joined> auto& m) {
   io.object("record", m.record);
 }
 void fields(auto&, Is<Ready> auto&) {}
-void fields(auto&, Is<Leave> auto&) {}
+void fields(auto& io, Is<Leave> auto& m) {
+  io.number("calls", m.calls, 0, kLargest<std::uint64_t>);
+}
 void fields(auto& io, Is<Create> auto& m) {
   io.number("request", m.request, 0, kLargest<std::uint64_t>);
   io.list("members", m.members);
@@ -111,10 +113,18 @@ void fields(auto& io, Is<Created> auto& m) {
   io.number("request", m.request, 0, kLargest<std::uint64_t>);
   communicator(io, m.communicator);
 }
+void fields(auto& io, Is<CreateFailed> auto& m) {
+  io.number("request", m.request, 0, kLargest<std::uint64_t>);
+  io.choice(
+      "code", m.code, +[](Code code) { return code_name(code); }, kCodeCount);
+  io.require(m.code != Code::ok, "code", "is 'ok', which is no error");
+  io.text("text", m.text);
+}
 void fields(auto& io, Is<CloseCommunicator> auto& m) {
   io.text("job", m.job);
   io.require(m.job.empty() || valid_job_id(m.job), "job", "is neither empty nor a job id");
   communicator(io, m.communicator);
+  io.number("calls", m.calls, 0, kLargest<std::uint64_t>);
 }
 void fields(auto& io, Is<Register> auto& m) {
   io.text("name", m.name);
