@@ -26,7 +26,8 @@ enum : int { kAwake = 0, kAsleep = 1, kWoken = 2 };
 
 struct Loop::State {
   asio::io_context io{1};
-  asio::executor_work_guard<asio::io_context::executor_type> guard{io.get_executor()};  // else every sleep returns at once
+  asio::executor_work_guard<asio::io_context::executor_type> guard{
+      io.get_executor()};  // else every sleep returns at once
   std::atomic<int> owner{kAwake};
   bool stopped = false;  // the owner's thread only
 };
@@ -34,7 +35,9 @@ struct Loop::State {
 Loop::Loop() : state_(std::make_unique<State>()) {}
 Loop::~Loop() = default;
 
-std::size_t Loop::poll() { return state_->io.poll(); }
+std::size_t Loop::poll() {
+  return state_->io.poll();
+}
 
 void Loop::wait_until(TimeNs deadline) {
   int expected = kAwake;
@@ -55,9 +58,13 @@ void Loop::run() {
   while (!state_->stopped) wait_until(kNever);
 }
 
-boost::asio::io_context& Loop::io() { return state_->io; }
+boost::asio::io_context& Loop::io() {
+  return state_->io;
+}
 
-void Loop::post(std::function<void()> work) { asio::post(state_->io, std::move(work)); }
+void Loop::post(std::function<void()> work) {
+  asio::post(state_->io, std::move(work));
+}
 
 void Loop::wake() {
   // Only the call that finds the owner asleep pays for the system call that ends the sleep.
@@ -72,12 +79,15 @@ struct Timer::State {
   explicit State(asio::io_context& io) : timer(io) {}
   asio::steady_timer timer;
   std::function<void()> callback;
-  std::uint64_t armed = 0;  // counts at() and cancel(): a handler of an earlier at() that is already queued finds another number
+  std::uint64_t armed =
+      0;  // counts at() and cancel(): a handler of an earlier at() that is already queued finds another number
 };
 
 Timer::Timer(Loop& loop) : state_(std::make_shared<State>(loop.io())) {}
 
-Timer::~Timer() { cancel(); }
+Timer::~Timer() {
+  cancel();
+}
 
 void Timer::at(TimeNs when, std::function<void()> callback) {
   cancel();
