@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the coordinator knows of one job: plain data, changed by CoordinatorCore alone.
+#pragma once
+#include <cstdint>
+#include <list>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "server/core/waiting_calls.h"
+#include "transport/base/status.h"
+#include "transport/base/time.h"
+#include "transport/base/types.h"
+#include "transport/wire/control.h"
+
+namespace redsum::server {
+
+using PeerId = Number<struct PeerTag, std::uint64_t>;  // one control connection; 0 is nobody
+
+enum class JobState : std::uint8_t { forming, opening, running, failed };
+constexpr std::string_view job_state_name(JobState state) noexcept {
+  constexpr std::string_view kNames[] = {"forming", "opening", "running", "failed"};
+  return kNames[static_cast<std::size_t>(state)];
+}
+
+namespace roster {
+
+// The place of one rank.
+struct Seat {
+  enum class State : std::uint8_t { empty, taken, left, lost };
+  State state = State::empty;
+  PeerId peer;
+  wire::WorkerInfo worker;
+  std::string address;
+  wire::JobSettings asked;
+  bool ready = false;
+  std::string text() const {
+    return "rank " + std::to_string(worker.rank) + " (" + worker.host + " at " + address + ")";
+  }
+};
+
+struct Communicator {
+  Communicator(std::vector<std::uint32_t> world_ranks)
+      : members(std::move(world_ranks)),
+        calls_of(members.size()),
+        waiting(static_cast<std::uint32_t>(members.size())) {}
+  std::vector<std::uint32_t> members;  // world ranks; the index is the rank in it
+  std::vector<std::optional<std::uint64_t>>
+      calls_of;  // of members that have closed it: in how many calls they took part
+  std::size_t closed = 0;
+  bool failed = false;
+  WaitingCalls waiting;
+  std::optional<std::uint32_t> rank_of(std::uint32_t world_rank) const;
+};
+
+// A communicator that members ask for.
+struct Creation {
+  std::vector<std::uint32_t> members;
+  std::vector<std::optional<std::uint64_t>> requests;  // by index: the member's own number for it, once it has asked
+  std::size_t asked = 0;
+  std::optional<std::uint16_t> communicator;  // once all have asked: the reducers are reserving for it
+  std::set<PeerId> unreserved;                // that have not answered yet
+  TimeNs deadline = kNever;
+};
+
+struct Job {
+  std::string name;
+  JobState state = JobState::forming;
+  std::uint32_t world_size = 0;
+  TimeNs since = 0;
+  TimeNs deadline = kNever;           // forming, opening: then it fails. failed: then its reducers are told to close it
+  std::vector<Seat> seats;            // by rank
+  std::uint32_t taken = 0, left = 0;  // seats in that state
+  wire::EpochRecord record;           // complete from `opening` on
+  std::vector<PeerId> reducers;       // that still have it open
+  std::set<PeerId> unreserved;        // opening: that have not reserved for communicator 0 yet
+  bool told = false;                  // Joined went out
+  std::map<std::uint16_t, Communicator> communicators;
+  std::uint16_t last_communicator = 0;
+  std::list<Creation> creations;
+  Status failure;          // why it failed
+  std::string last_error;  // also of a worker that was refused
+  Status lane_trouble;     // a worker's lane broke; fails the job unless its reducer is declared lost first
+  std::vector<std::uint32_t> lane_trouble_ranks;
+  TimeNs lane_trouble_at = kNever;
+};
+
+}  // namespace roster
+
+// "rank 3" or "ranks 0, 1, 7 ... (20 in all)": at most 16 are listed.
+std::string ranks_text(const std::vector<std::uint32_t>& ranks);
+// "3 s", "0.25 s"
+std::string seconds_text(DurationNs ns);
+
+}  // namespace redsum::server
