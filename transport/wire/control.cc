@@ -322,6 +322,8 @@ Result<Message> decode_checked(std::string_view text) {
 
 }  // namespace
 
+std::string_view type_name(const Message& message) noexcept { return kTypeNames[message.index()]; }
+
 std::string encode(const Message& message) {
   json object = json::object();
   object["type"] = kTypeNames[message.index()];

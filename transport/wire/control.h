@@ -100,6 +100,7 @@ using Message = std::variant<Join, Joined, Ready, Leave, Create, Created, Create
 // {"type":"join",...}. Every field is written; a reader ignores fields it does not know (a newer minor version) and refuses
 // missing ones, wrong types and numbers out of range with protocol_error naming the field.
 std::string encode(const Message& message);
+std::string_view type_name(const Message& message) noexcept;  // "join"
 Result<Message> decode(std::string_view text);
 
 }  // namespace redsum::wire
