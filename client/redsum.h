@@ -95,7 +95,7 @@ typedef struct redsum_call_options {
   double postscale;        /**< the sum (or average) is multiplied by this before rounding. Default 1 */
   int64_t timeout_ns;      /**< 0: the communicator's operation_timeout_ns */
   const char* key;         /**< name for messages, at most 255 bytes; NULL for none. Must agree on all ranks */
-  int32_t no_rollback;     /**< 0: after an error the output equals what it was before the call, bit for bit. 1: undefined then */
+  int32_t no_rollback;     /**< 0: after an error a buffer in place equals its input, bit for bit. 1: undefined then, and no copy is kept. Other memory for the output: undefined after an error; inputs are never written */
 } redsum_call_options;
 
 /** Called once when the handle is complete, on a thread of the library: do not block in it, do not submit from it. */

@@ -75,6 +75,9 @@ class Transport {
   // payload.size(). False: the lane is gone.
   virtual bool deposit(LaneId lane, const wire::Header& header, ConstBytes payload) = 0;
 
+  // True when nothing queued on the lane still has to be read from the owner's memory.
+  virtual bool drained(LaneId lane) const = 0;
+
   virtual void close(LaneId lane) = 0;  // unknown or lost lanes are fine
   virtual std::string peer_address(LaneId lane) const = 0;
 

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// One submitted collective: shared by the user's handle and the progress agent, freed by whoever lets go last.
+#pragma once
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "transport/base/status.h"
+#include "transport/base/time.h"
+#include "transport/base/types.h"
+#include "transport/wire/call.h"
+
+namespace redsum::client {
+
+// A piece of a call's data; the memory is the user's.
+struct Tensor {
+  const std::byte* input = nullptr;
+  std::byte* output = nullptr;
+  std::uint64_t count = 0;   // elements
+  std::uint64_t first = 0;   // its first element in the call
+};
+
+class Call {
+ public:
+  using Callback = std::function<void(const Status&)>;
+
+  // -- set before submission, constant after
+  wire::CallDescription description;
+  Sequence sequence = 0;
+  std::vector<Tensor> tensors;     // without empty ones, ascending by `first`
+  bool in_place = false;           // some output is its input
+  bool rollback = true;
+  TimeNs submitted = 0, deadline = kNever;
+  DurationNs timeout = 0;          // for messages
+
+  // -- the progress agent's alone: copies of the input by chunk, dtype as the user's; see ProgressAgent
+  std::vector<std::byte*> backups;
+  std::size_t backup_bytes = 0;    // of one block
+
+  // -- completion. Any thread.
+  bool done() const { return done_.load(std::memory_order_acquire); }
+  bool wait_until(TimeNs limit);                    // false: not done yet
+  void complete(const Status& status, std::uint32_t contributors);  // once; runs the callback on this thread
+  bool on_complete(Callback callback);              // false: there is one already
+  const Status& status() const { return status_; }  // after done()
+  std::uint32_t contributors() const { return contributors_; }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::atomic<bool> done_{false};
+  Status status_;
+  std::uint32_t contributors_ = 0;
+  Callback callback_;
+  bool has_callback_ = false;
+};
+using CallPtr = std::shared_ptr<Call>;
+
+// Copies elements [offset, offset + count) of the call into `to`, as `wire` elements; and back. `to`/`from` are contiguous.
+void gather(const Call& call, std::uint64_t offset, std::uint64_t count, DType wire, std::byte* to);
+void scatter(const Call& call, std::uint64_t offset, std::uint64_t count, DType wire, const std::byte* from);
+// The elements where they lie, when they lie in one tensor's input; otherwise nullptr.
+const std::byte* contiguous_input(const Call& call, std::uint64_t offset, std::uint64_t count);
+
+}  // namespace redsum::client

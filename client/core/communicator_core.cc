@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/core/communicator_core.h"
+
+#include <algorithm>
+
+#include "transport/base/check.h"
+#include "transport/base/mutant.h"
+
+namespace redsum::client {
+
+using wire::Kind;
+
+CommunicatorCore::CommunicatorCore(CommunicatorId id, Rank rank, std::uint32_t members, Epoch epoch,
+                                   const wire::JobSettings& settings, std::span<const std::uint16_t> schedule,
+                                   std::size_t shards)
+    : id_(id), rank_(rank), members_(members), epoch_(epoch), settings_(settings), map_(schedule, shards) {
+  bulk_.window = settings.window;
+  small_.window = settings.small_window;
+  small_.first_place = settings.window;
+  for (Numbering* numbering : {&bulk_, &small_}) {
+    numbering->shards.resize(shards);
+    // Rank r starts its rounds at r x L / n, so that not all ranks burst into the same shard at once.
+    numbering->turn = map_.shard_of(rank.value * map_.round() / members);
+  }
+}
+
+void CommunicatorCore::submit(Sequence sequence, const wire::CallDescription& description) {
+  REDSUM_CHECK(calls_.empty() || calls_.back().sequence < sequence);
+  Call call;
+  call.sequence = sequence;
+  call.description = description;
+  call.signature = description.signature();
+  const std::size_t element = dtype_bytes(description.wire_dtype);
+  call.chunk_elements = settings_.chunk_bytes / element;
+  const std::uint64_t count = description.count;
+  call.small = count <= settings_.small_bytes / element;
+  call.chunks = call.small ? 1 : static_cast<std::uint32_t>((count + call.chunk_elements - 1) / call.chunk_elements);
+  Numbering& numbering = call.small ? small_ : bulk_;
+  call.first_number = numbering.submitted;
+  numbering.submitted += call.chunks;
+  numbering.calls.push_back(sequence);
+  calls_.push_back(std::move(call));
+}
+
+const CommunicatorCore::Call* CommunicatorCore::find(Sequence sequence) const {
+  const auto at = std::lower_bound(calls_.begin(), calls_.end(), sequence,
+                                   [](const Call& call, Sequence wanted) { return call.sequence < wanted; });
+  return at != calls_.end() && at->sequence == sequence ? &*at : nullptr;
+}
+
+CommunicatorCore::Call* CommunicatorCore::find(Sequence sequence) {
+  return const_cast<Call*>(static_cast<const CommunicatorCore*>(this)->find(sequence));
+}
+
+// The pending call that has `number`; pending calls of a numbering are ascending by both sequence and number.
+CommunicatorCore::Call* CommunicatorCore::call_of(Numbering& numbering, std::uint64_t number) {
+  const auto after = std::partition_point(numbering.calls.begin(), numbering.calls.end(), [&](Sequence sequence) {
+    return find(sequence)->first_number <= number;
+  });
+  if (after == numbering.calls.begin()) return nullptr;
+  Call* call = find(*std::prev(after));
+  return number < call->first_number + call->chunks ? call : nullptr;
+}
+
+// Calls complete nearly in order: the one that leaves is near the front.
+void CommunicatorCore::forget(Numbering& numbering, Sequence sequence) {
+  numbering.calls.erase(std::find(numbering.calls.begin(), numbering.calls.end(), sequence));
+  calls_.erase(std::find_if(calls_.begin(), calls_.end(), [&](const Call& call) { return call.sequence == sequence; }));
+}
+
+std::uint64_t CommunicatorCore::elements_of(const Call& call, std::uint32_t chunk) const {
+  if (call.chunks == 1) return call.description.count;
+  return std::min(call.chunk_elements, call.description.count - chunk * call.chunk_elements);
+}
+
+// A barrier is sent once everything submitted before it is complete here: so its completion says that of all ranks.
+bool CommunicatorCore::may_send(const Call& call) const {
+  return call.description.kind != Kind::barrier || calls_.front().sequence == call.sequence;
+}
+
+void CommunicatorCore::fill(const Call& call, std::uint64_t number, std::uint16_t shard, std::uint16_t place,
+                            ChunkSend& send) const {
+  const wire::CallDescription& description = call.description;
+  const auto chunk = static_cast<std::uint32_t>(number - call.first_number);
+  send.sequence = call.sequence;
+  send.shard = shard;
+  send.elements = elements_of(call, chunk);
+  wire::Header& header = send.header;
+  header = wire::Header{};
+  header.type = wire::FrameType::contribution;
+  header.dtype = description.wire_dtype;
+  header.op = description.op;
+  header.rank = rank_.value;
+  header.epoch = epoch_.value;
+  header.place = place;
+  header.communicator = id_.value;
+  header.chunk = chunk;
+  header.sequence = call.sequence;
+  header.element_offset = chunk * call.chunk_elements;
+  header.signature = call.signature;
+  header.contributors = 1;
+  if (call.small) header.flags |= wire::kFlagSmall;
+  if (description.prescale != 1.0 || description.postscale != 1.0) header.flags |= wire::kFlagScaled;
+  header.set_kind(description.kind);
+  const bool has_data = send.elements != 0 && (description.kind != Kind::broadcast || description.root == rank_.value);
+  if (!has_data) {
+    header.flags |= wire::kFlagHeaderOnly;
+    send.elements = 0;
+  } else {
+    header.payload_bytes = static_cast<std::uint32_t>(send.elements * dtype_bytes(header.dtype) +
+                                                      (header.has(wire::kFlagScaled) ? wire::kScalePrefixBytes : 0));
+  }
+}
+
+bool CommunicatorCore::next_of(Numbering& numbering, ChunkSend& send) {
+  const std::size_t shards = numbering.shards.size();
+  for (std::size_t tried = 0; tried < shards; ++tried) {
+    const std::size_t shard = numbering.turn;
+    numbering.turn = numbering.turn + 1 == shards ? 0 : numbering.turn + 1;
+    Progress& progress = numbering.shards[shard];
+    const unsigned window = numbering.window + (mutant("window_too_large") ? 1u : 0u);
+    if (progress.sent >= progress.held + window) continue;
+    const std::uint64_t number = map_.global(shard, progress.sent);
+    if (number >= numbering.submitted) continue;
+    Call* call = call_of(numbering, number);
+    REDSUM_CHECK(call != nullptr);
+    if (!may_send(*call)) continue;
+    const auto place = static_cast<std::uint16_t>(numbering.first_place + progress.sent % numbering.window);
+    fill(*call, number, static_cast<std::uint16_t>(shard), place, send);
+    ++progress.sent;
+    return true;
+  }
+  return false;
+}
+
+bool CommunicatorCore::next_send(ChunkSend& send) { return next_of(small_, send) || next_of(bulk_, send); }
+
+Result<ChunkResult> CommunicatorCore::on_result(std::uint16_t shard, const wire::Header& header) {
+  const bool is_small = header.has(wire::kFlagSmall);
+  Numbering& numbering = is_small ? small_ : bulk_;
+  REDSUM_CHECK(shard < numbering.shards.size());
+  Progress& progress = numbering.shards[shard];
+  const auto refuse = [&](const std::string& what, std::uint64_t got, std::uint64_t wanted) {
+    return failure(Code::protocol_error, "shard " + std::to_string(shard) + " sent a result on communicator " +
+                                             std::to_string(id_.value) + " whose " + what + " is " + std::to_string(got) +
+                                             ", expected " + std::to_string(wanted));
+  };
+  if (header.type != wire::FrameType::result) return refuse("frame type", static_cast<unsigned>(header.type), 2);
+  if (header.rank != rank_.value) return refuse("rank", header.rank, rank_.value);
+  if (header.epoch != epoch_.value) return refuse("epoch", header.epoch, epoch_.value);
+  if (progress.held == progress.sent) return refuse("number", progress.held, progress.sent);
+  const std::uint64_t place = numbering.first_place + progress.held % numbering.window;
+  if (header.place != place) return refuse("place", header.place, place);
+  const std::uint64_t number = map_.global(shard, progress.held);
+  Call* call = call_of(numbering, number);
+  REDSUM_CHECK(call != nullptr);
+  const auto chunk = static_cast<std::uint32_t>(number - call->first_number);
+  if (header.sequence != call->sequence) return refuse("sequence", header.sequence, call->sequence);
+  if (header.chunk != chunk) return refuse("chunk", header.chunk, chunk);
+  if (header.signature != call->signature) return refuse("signature", header.signature, call->signature);
+  if (header.contributors != members_) return refuse("contributors", header.contributors, members_);
+  const std::uint64_t elements = elements_of(*call, chunk);
+  const bool own_broadcast = call->description.kind == Kind::broadcast && call->description.root == rank_.value;
+  const std::uint64_t bytes = own_broadcast ? 0 : elements * dtype_bytes(call->description.wire_dtype);
+  if (header.payload_bytes != bytes) return refuse("payload", header.payload_bytes, bytes);
+
+  ++progress.held;
+  const ChunkResult result{call->sequence,      chunk, chunk * call->chunk_elements, bytes == 0 ? 0 : elements,
+                           header.contributors, ++call->held == call->chunks};
+  if (result.call_complete) forget(numbering, result.sequence);
+  return result;
+}
+
+std::uint32_t CommunicatorCore::chunks(Sequence sequence) const {
+  const Call* call = find(sequence);
+  return call ? call->chunks : 0;
+}
+
+std::optional<Sequence> CommunicatorCore::oldest() const {
+  return calls_.empty() ? std::nullopt : std::optional(calls_.front().sequence);
+}
+
+}  // namespace redsum::client

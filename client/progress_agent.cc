@@ -1,0 +1,348 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/progress_agent.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+
+#include "kernels/convert.h"
+#include "transport/base/check.h"
+#include "transport/base/log.h"
+#include "transport/base/mutant.h"
+#include "transport/wire/schedule.h"
+
+namespace redsum::client {
+namespace {
+
+constexpr DurationNs kTick = 50 * kMillisecond;      // while calls are pending
+constexpr DurationNs kTrimAfter = 2 * kSecond;       // of idleness, backups' memory is given back
+
+std::size_t place_stride(std::uint32_t chunk_bytes) {
+  return wire::kHeaderBytes + (chunk_bytes + wire::kScalePrefixBytes + 63) / 64 * 64;
+}
+
+// A chunk whose result will land on the input of which a copy has to be kept. (The root of a broadcast gets no payload.)
+bool overwrites_input(const Call& call, const ChunkSend& send) {
+  return send.elements != 0 && call.rollback && call.in_place && call.description.kind != wire::Kind::broadcast;
+}
+
+std::string seconds(DurationNs ns) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.1f s", static_cast<double>(ns) * 1e-9);
+  return text;
+}
+
+}  // namespace
+
+std::vector<ShardAddress> shard_order(const wire::EpochRecord& record) {
+  std::vector<ShardAddress> order;
+  std::uint16_t most = 0;
+  for (const wire::ReducerInfo& reducer : record.reducers) most = std::max(most, reducer.shards);
+  for (std::uint16_t shard = 0; shard < most; ++shard)
+    for (std::size_t reducer = 0; reducer < record.reducers.size(); ++reducer)
+      if (shard < record.reducers[reducer].shards) order.push_back({reducer, shard});
+  return order;
+}
+
+std::byte* ProgressAgent::Communicator::landing(std::size_t shard, std::size_t place) const {
+  return memory.data() + (shard * places + place) * stride + wire::kHeaderBytes;
+}
+
+std::byte* ProgressAgent::Communicator::staging(std::size_t shard, std::size_t place) const {
+  return memory.data() + ((shards + shard) * places + place) * stride + wire::kHeaderBytes;
+}
+
+ProgressAgent::ProgressAgent(Clock clock, Reports reports) : clock_(std::move(clock)), reports_(std::move(reports)) {}
+
+ProgressAgent::~ProgressAgent() {
+  for (auto& communicator : communicators_)
+    for (auto& [sequence, call] : communicator->calls) {
+      roll_back(*call, *communicator->core);
+      call->complete({Code::closed, "the job was left while the call was pending"}, 0);
+    }
+}
+
+void ProgressAgent::enter(const wire::EpochRecord& record) {
+  record_ = record;
+  shards_ = shard_order(record);
+  std::vector<std::uint32_t> weights;
+  for (const ShardAddress& shard : shards_) weights.push_back(record.reducers[shard.reducer].weight);
+  schedule_ = wire::make_schedule(weights);
+  lanes_.assign(shards_.size(), {});
+}
+
+void ProgressAgent::adopt(std::size_t shard, std::unique_ptr<transport::Link> link) {
+  REDSUM_CHECK(shard < lanes_.size() && !lanes_[shard].open);
+  lanes_[shard] = {transport_->adopt(std::move(link)), true};
+  REDSUM_CHECK(communicators_.empty());
+}
+
+Status ProgressAgent::open_communicator(CommunicatorId id, Rank rank, std::uint32_t members) {
+  auto communicator = std::make_unique<Communicator>();
+  communicator->id = id;
+  communicator->shards = shards_.size();
+  communicator->places = std::size_t{record_.settings.window} + record_.settings.small_window;
+  communicator->stride = place_stride(record_.settings.chunk_bytes);
+  auto memory = Region::reserve(2 * communicator->shards * communicator->places * communicator->stride);
+  if (!memory) return memory.error();
+  communicator->memory = std::move(*memory);
+  communicator->core = std::make_unique<CommunicatorCore>(id, rank, members, record_.epoch, record_.settings, schedule_,
+                                                          shards_.size());
+  for (std::size_t shard = 0; shard < lanes_.size(); ++shard)
+    transport_->expose(lanes_[shard].id, id,
+                       {communicator->landing(shard, 0), communicator->stride,
+                        record_.settings.chunk_bytes + wire::kScalePrefixBytes,
+                        static_cast<std::uint16_t>(communicator->places)});
+  communicators_.push_back(std::move(communicator));
+  return {};
+}
+
+ProgressAgent::Communicator* ProgressAgent::find(CommunicatorId id) const {
+  for (const auto& communicator : communicators_)
+    if (communicator->id == id) return communicator.get();
+  return nullptr;
+}
+
+void ProgressAgent::close_communicator(CommunicatorId id, const Status& pending) {
+  Communicator* communicator = find(id);
+  if (!communicator) return;
+  end(*communicator, pending);
+  std::erase_if(communicators_, [&](const auto& c) { return c.get() == communicator; });
+}
+
+// After hide() the transport touches no memory of the communicator, so inputs can be put back and handed to their owners.
+void ProgressAgent::end(Communicator& communicator, const Status& why) {
+  if (communicator.closed.ok()) {
+    communicator.closed = why;
+    for (const LaneEnd& lane : lanes_)
+      if (lane.open) transport_->hide(lane.id, communicator.id);
+  }
+  auto calls = std::move(communicator.calls);
+  communicator.calls.clear();
+  for (auto& [sequence, call] : calls) {
+    roll_back(*call, *communicator.core);
+    call->complete(why, 0);
+  }
+}
+
+void ProgressAgent::fail(CommunicatorId id, const Status& why) {
+  if (Communicator* communicator = find(id); communicator && communicator->closed.ok()) end(*communicator, why);
+}
+
+void ProgressAgent::fail_all(const Status& why) {
+  grace_until_ = kNever;
+  for (auto& communicator : communicators_)
+    if (communicator->closed.ok()) end(*communicator, why);
+}
+
+void ProgressAgent::submit(CommunicatorId id, CallPtr call) {
+  Communicator* communicator = find(id);
+  if (!communicator || !communicator->closed.ok()) {
+    call->complete(communicator ? communicator->closed : Status(Code::closed, "the communicator was closed"), 0);
+    return;
+  }
+  last_call_ = clock_();
+  if (communicator->calls.empty()) communicator->last_progress = last_call_;
+  wake_at(std::min(last_call_ + kTick, call->deadline));
+  Call& pending = *call;
+  communicator->calls.emplace(pending.sequence, std::move(call));
+  communicator->core->submit(pending.sequence, pending.description);
+  pump(*communicator);
+}
+
+const wire::CallDescription* ProgressAgent::describe(CommunicatorId id, Sequence sequence) const {
+  const Communicator* communicator = find(id);
+  if (!communicator) return nullptr;
+  const auto call = communicator->calls.find(sequence);
+  return call == communicator->calls.end() ? nullptr : &call->second->description;
+}
+
+void ProgressAgent::pump(Communicator& communicator) {
+  ChunkSend send;
+  while (communicator.closed.ok() && communicator.core->next_send(send)) {
+    Call& call = *communicator.calls.find(send.sequence)->second;
+    if (overwrites_input(call, send) && !keep_backup(call, send)) {
+      fail(communicator.id, {Code::resource_exhausted, "no memory for the copy that call " + std::to_string(send.sequence) +
+                                                           " keeps of its input; set no_rollback or use other memory for the output"});
+      return;
+    }
+    const ConstBytes payload = payload_of(communicator, call, send);
+    const LaneEnd& lane = lanes_[send.shard];
+    if (lane.open) transport_->deposit(lane.id, send.header, payload);
+  }
+}
+
+// Copies the chunk's input aside; true when that is done.
+bool ProgressAgent::keep_backup(Call& call, const ChunkSend& send) {
+  if (call.backups.empty()) {
+    const std::uint64_t chunk = record_.settings.chunk_bytes / dtype_bytes(call.description.wire_dtype);
+    const std::uint64_t elements = std::min(chunk, call.description.count);
+    call.backup_bytes = elements * dtype_bytes(call.description.dtype);
+    call.backups.resize((call.description.count + elements - 1) / elements);
+  }
+  std::byte*& block = call.backups[send.header.chunk];
+  if (!block) block = blocks_.take(call.backup_bytes);
+  if (!block) return false;
+  gather(call, send.header.element_offset, send.elements, call.description.dtype, block);
+  return true;
+}
+
+// Where the payload of a chunk is sent from: the user's memory, the roll-back copy, or staging; in this order of cheapness.
+ConstBytes ProgressAgent::payload_of(Communicator& communicator, Call& call, const ChunkSend& send) {
+  const wire::Header& header = send.header;
+  if (send.elements == 0) return {};
+  const wire::CallDescription& description = call.description;
+  if (description.wire_dtype == description.dtype && !header.has(wire::kFlagScaled)) {
+    if (!call.backups.empty()) return {call.backups[header.chunk], header.payload_bytes};
+    if (const std::byte* input = contiguous_input(call, header.element_offset, send.elements))
+      return {input, header.payload_bytes};
+  }
+  std::byte* staging = communicator.staging(send.shard, mutant("staging_shared") ? 0 : header.place);
+  std::byte* elements = staging;
+  if (header.has(wire::kFlagScaled)) {
+    std::memcpy(staging, &description.prescale, sizeof(double));
+    std::memcpy(staging + sizeof(double), &description.postscale, sizeof(double));
+    elements += wire::kScalePrefixBytes;
+  }
+  gather(call, header.element_offset, send.elements, description.wire_dtype, elements);
+  return {staging, header.payload_bytes};
+}
+
+void ProgressAgent::on_arrival(transport::LaneId lane, const wire::Header& header, Bytes payload) {
+  Communicator* communicator = find(CommunicatorId(header.communicator));
+  if (!communicator || !communicator->closed.ok()) return;
+  std::size_t shard = 0;
+  while (shard < lanes_.size() && !(lanes_[shard].open && lanes_[shard].id == lane)) ++shard;
+  if (shard == lanes_.size()) return;
+  const auto result = communicator->core->on_result(static_cast<std::uint16_t>(shard), header);
+  if (!result) {
+    transport_->close(lane);
+    on_lane_lost(lane, result.error());
+    return;
+  }
+  communicator->last_progress = clock_();
+  deliver(*communicator, *result, payload.data(), header.dtype);
+  if (result->call_complete) finish(*communicator, result->sequence);
+  pump(*communicator);
+}
+
+void ProgressAgent::deliver(Communicator& communicator, const ChunkResult& result, const std::byte* payload, DType wire) {
+  Call& call = *communicator.calls.find(result.sequence)->second;
+  if (result.elements == 0) return;
+  // A receiver of a broadcast in place has sent nothing: its copy is made before its memory is written.
+  const bool received_only = call.description.kind == wire::Kind::broadcast;
+  if (received_only && call.rollback && call.in_place) {
+    ChunkSend like;
+    like.sequence = result.sequence;
+    like.elements = result.elements;
+    like.header.chunk = result.chunk;
+    like.header.element_offset = result.element_offset;
+    if (!keep_backup(call, like)) call.rollback = false;
+  }
+  scatter(call, result.element_offset, result.elements, wire, payload);
+}
+
+void ProgressAgent::finish(Communicator& communicator, Sequence sequence) {
+  const auto found = communicator.calls.find(sequence);
+  const CallPtr call = std::move(found->second);
+  communicator.calls.erase(found);
+  drop_backups(*call);
+  const wire::CallDescription& description = call->description;
+  // The root of a broadcast gets no payload back; where it wants its input in other memory, that is a local copy.
+  if (description.kind == wire::Kind::broadcast && description.root == communicator.core->rank().value)
+    for (const Tensor& tensor : call->tensors)
+      if (tensor.output && tensor.output != tensor.input)
+        std::memcpy(tensor.output, tensor.input, tensor.count * dtype_bytes(description.dtype));
+  call->complete({}, communicator.core->members());
+}
+
+void ProgressAgent::roll_back(Call& call, const CommunicatorCore& core) {
+  const std::uint64_t chunk = core.settings().chunk_bytes / dtype_bytes(call.description.wire_dtype);
+  for (std::size_t i = 0; i < call.backups.size(); ++i) {
+    if (!call.backups[i] || !call.rollback) continue;
+    const std::uint64_t offset = i * chunk;
+    const std::uint64_t elements = std::min(chunk, call.description.count - offset);
+    scatter(call, offset, elements, call.description.dtype, call.backups[i]);
+  }
+  drop_backups(call);
+}
+
+void ProgressAgent::drop_backups(Call& call) {
+  for (std::byte* block : call.backups)
+    if (block) blocks_.give(block, call.backup_bytes);
+  call.backups.clear();
+}
+
+void ProgressAgent::on_lane_lost(transport::LaneId lane, const Status& why) {
+  for (std::size_t shard = 0; shard < lanes_.size(); ++shard) {
+    if (!lanes_[shard].open || lanes_[shard].id != lane) continue;
+    lanes_[shard].open = false;
+    const wire::ReducerInfo& reducer = record_.reducers[shards_[shard].reducer];
+    log::info("the lane to shard " + std::to_string(shards_[shard].shard) + " of reducer " + reducer.name + " (" +
+              reducer.address + ") is lost: " + why.to_string());
+    reports_.on_lane_lost(reducer, why);
+    if (grace_until_ != kNever) continue;
+    grace_until_ = clock_() + kLaneGrace;
+    grace_error_ = {Code::reducer_lost, "the lane to reducer " + reducer.name + " (" + reducer.address +
+                                            ") is lost: " + why.text() + "; check that the reducer runs and is reachable"};
+    wake_at(grace_until_);
+  }
+}
+
+void ProgressAgent::on_stalled(const wire::Stalled& stalled) {
+  Communicator* communicator = find(CommunicatorId(stalled.communicator));
+  if (!communicator) return;
+  communicator->stalled_sequence = stalled.sequence;
+  communicator->missing = stalled.missing;
+  communicator->missing_count = stalled.missing_count;
+}
+
+bool ProgressAgent::busy() const {
+  return std::any_of(communicators_.begin(), communicators_.end(), [](const auto& c) { return !c->calls.empty(); });
+}
+
+void ProgressAgent::tick(TimeNs now) {
+  if (now < next_tick_) return;
+  next_tick_ = kNever;
+  if (now >= grace_until_) fail_all(grace_error_);
+  for (auto& communicator : communicators_) check_deadlines(*communicator, now);
+  if (grace_until_ != kNever) wake_at(grace_until_);
+  if (busy()) {
+    wake_at(now + kTick);
+  } else if (now - last_call_ >= kTrimAfter) {
+    blocks_.trim();
+  } else {
+    wake_at(last_call_ + kTrimAfter);
+  }
+}
+
+Status ProgressAgent::timeout_error(const Communicator& communicator, const Call& call, TimeNs now) const {
+  std::string text = "call " + std::to_string(call.sequence) + " (" + call.description.to_string() + ") is not complete after " +
+                     seconds(now - call.submitted) + "; operation_timeout is " + seconds(call.timeout);
+  if (communicator.stalled_sequence == call.sequence && communicator.missing_count != 0) {
+    text += "; ranks that have not submitted it:";
+    for (const std::uint32_t rank : communicator.missing) text += " " + std::to_string(rank);
+    if (communicator.missing_count > communicator.missing.size())
+      text += " and " + std::to_string(communicator.missing_count - communicator.missing.size()) + " more";
+  }
+  return {Code::timeout, text};
+}
+
+void ProgressAgent::check_deadlines(Communicator& communicator, TimeNs now) {
+  if (communicator.calls.empty()) return;
+  for (const auto& [sequence, call] : communicator.calls) {
+    if (now >= call->deadline) {
+      end(communicator, timeout_error(communicator, *call, now));
+      return;
+    }
+    wake_at(call->deadline);
+  }
+  const auto& [oldest, call] = *communicator.calls.begin();
+  const TimeNs since = std::max(communicator.last_progress, call->submitted);
+  if (now - since >= kStallAfter && now - communicator.last_stall_report >= kStallAgain) {
+    communicator.last_stall_report = now;
+    reports_.on_stall(communicator.id, oldest, call->description);
+  }
+}
+
+}  // namespace redsum::client
