@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Connecting, for lanes and control connections alike: resolve + connect + handshake are one unit, tried again with jittered
-// exponential back-off until the deadline. Everything happens on the loop's thread.
+// Connecting, for lanes and control connections alike: resolve + connect + handshake are one unit, tried again with
+// jittered exponential back-off until the deadline. Everything happens on the loop's thread.
 #pragma once
 #include <functional>
 #include <memory>
@@ -27,9 +27,9 @@ struct DialSpec {
   TimeNs deadline = kNever;
 };
 
-// Errors: timeout naming addresses, attempts and the last error; at once: auth_failed, version_mismatch, invalid_argument
-// and every other refusal that the acceptor pronounced. `done` is called once, later, from the loop; not after the returned
-// handle has been destroyed.
+// Errors: timeout naming addresses, attempts and the last error; at once: auth_failed, version_mismatch,
+// invalid_argument and every other refusal that the acceptor pronounced. `done` is called once, later, from the loop;
+// not after the returned handle has been destroyed.
 using OnConnected = std::function<void(Result<Connected>)>;
 [[nodiscard]] std::shared_ptr<void> dial(Loop& loop, DialSpec spec, OnConnected done);
 

@@ -19,8 +19,8 @@ Result<std::unique_ptr<transport::Transport>> make_transport(Loop& loop, transpo
 // `loop` outlives them. Links may be handed to a transport of another thread.
 std::unique_ptr<transport::Dialer> make_dialer(Loop& loop);
 // `instance`: of this process; a hello that is meant for another one is refused. Errors as in listen().
-Result<std::unique_ptr<transport::Listener>> make_listener(Loop& loop, const std::string& address, std::uint64_t instance,
-                                                           transport::Listener::KeyFor key_for,
+Result<std::unique_ptr<transport::Listener>> make_listener(Loop& loop, const std::string& address,
+                                                           std::uint64_t instance, transport::Listener::KeyFor key_for,
                                                            transport::Listener::Accepted accepted);
 
 // A link over a socket that has been authenticated otherwise: tests and benchmarks over a socketpair.
