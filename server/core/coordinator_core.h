@@ -144,6 +144,8 @@ class CoordinatorCore {
   void on_ready(Peer& peer, Turn& turn);
   void on_leave(Peer& peer, const wire::Leave& message, Turn& turn);
   Status check_join(const Peer& peer, const wire::Join& message, const Job& job) const;
+  Status check_settings(std::uint32_t rank, const wire::JobSettings& asked, const Job& job) const;
+  wire::JobSettings choose_settings(const Job& job) const;
   void open_if_complete(Job& job, Turn& turn);
   void open(Job& job, Turn& turn);
   void joined(Job& job, Turn& turn);
@@ -160,12 +162,15 @@ class CoordinatorCore {
   void on_create(Peer& peer, const wire::Create& message, Turn& turn);
   void on_close_communicator(Peer& peer, const wire::CloseCommunicator& message, Turn& turn);
   void on_waiting(Peer& peer, const wire::Waiting& message, Turn& turn);
-  void reserve(Job& job, Creation& creation, Turn& turn);
+  Status check_members(const Job& job, std::uint32_t caller, const std::vector<std::uint32_t>& members) const;
+  std::optional<std::uint16_t> free_communicator(Job& job) const;
+  void reserve(Job& job, std::list<Creation>::iterator creation, Turn& turn);
+  void created(Job& job, std::list<Creation>::iterator creation, Turn& turn);
   void fail_creation(Job& job, std::list<Creation>::iterator creation, const Status& why, Turn& turn);
-  void fail_creations_with(Job& job, std::uint32_t rank, const Status& why, Turn& turn);
+  Status creation_timeout(const Creation& creation) const;
   void close_member(Job& job, std::uint16_t id, std::uint32_t rank, std::uint64_t calls, Turn& turn);
-  void describe(Job& job, Communicator& communicator, std::uint16_t id, WaitingCall& call, DurationNs limit,
-                Turn& turn);
+  // A call does not match: its verdict falls once every rank that can has described it, at most `limit` from now.
+  void settle_call(Job& job, std::uint16_t id, WaitingCall& call, DurationNs limit, Turn& turn);
   void conclude(Job& job, std::uint16_t id, const WaitingCall& call, Turn& turn);
   void fail_communicator(Job& job, std::uint16_t id, const Status& why, std::vector<std::uint32_t> ranks, Turn& turn);
 

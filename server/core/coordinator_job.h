@@ -84,7 +84,6 @@ struct Job {
   Status failure;          // why it failed
   std::string last_error;  // also of a worker that was refused
   Status lane_trouble;     // a worker's lane broke; fails the job unless its reducer is declared lost first
-  std::vector<std::uint32_t> lane_trouble_ranks;
   TimeNs lane_trouble_at = kNever;
 };
 

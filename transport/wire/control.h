@@ -62,7 +62,7 @@ struct Ready {};                                 // W>C  all lanes are open
 struct Leave { std::uint64_t calls = 0; };
 struct Create { std::uint64_t request = 0; std::vector<std::uint32_t> members; };  // W>C  members: world ranks, in order
 struct Created { std::uint64_t request = 0; std::uint16_t communicator = 0; };     // C>W
-struct CreateFailed { std::uint64_t request = 0; Code code = Code::internal; std::string text; };  // C>W  that one only; not sent once the job failed
+struct CreateFailed { std::uint64_t request = 0; Code code = Code::internal; std::string text; };  // C>W  that one only
 // W>C  one member is done (job empty): it took part in `calls` calls and shall in no later one; C>R  all are (calls 0)
 struct CloseCommunicator { std::string job; std::uint16_t communicator = 0; std::uint64_t calls = 0; };
 

@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: Apache-2.0
+// How a job comes to be: joins, the settings, the reservation, the first epoch.
+#include <algorithm>
+
+#include "server/core/coordinator_core.h"
+
+namespace redsum::server {
+namespace {
+
+using roster::Job;
+using roster::Seat;
+
+constexpr std::size_t kMaxHostBytes = 64;         // of a record: one for every rank goes to every rank
+constexpr std::uint32_t kMaxShardsOfJob = 65535;  // a schedule's entries are 16 bits wide
+constexpr std::uint32_t kDefaultWindow = 4;
+constexpr std::uint32_t kCacheShareBytes = 2u << 20;  // all places of a communicator on a shard should stay in its L2
+constexpr std::uint32_t kLeastChosenChunkBytes = 16u << 10, kMostChosenChunkBytes = 256u << 10;
+constexpr std::uint32_t kSmallBytes = 16u << 10;
+
+// What a rank may ask for; `of` reads one of them.
+struct Setting {
+  const char* name;
+  std::uint32_t (*of)(const wire::JobSettings&);
+};
+constexpr Setting kSettings[] = {
+    {"chunk_bytes", [](const wire::JobSettings& s) { return s.chunk_bytes; }},
+    {"window", [](const wire::JobSettings& s) { return std::uint32_t{s.window}; }},
+    {"small_window", [](const wire::JobSettings& s) { return std::uint32_t{s.small_window}; }},
+    {"small_bytes", [](const wire::JobSettings& s) { return s.small_bytes; }},
+};
+
+// First what a rank asks for, then what the pool is configured with.
+std::uint32_t wanted(const Job& job, const wire::JobSettings& defaults, std::size_t setting) {
+  for (const Seat& seat : job.seats)
+    if (seat.state == Seat::State::taken && kSettings[setting].of(seat.asked) != 0)
+      return kSettings[setting].of(seat.asked);
+  return kSettings[setting].of(defaults);
+}
+
+std::uint32_t chosen_chunk_bytes(std::uint32_t world_size, std::uint32_t window) {
+  const std::uint32_t share = kCacheShareBytes / ((world_size + 2) * window);
+  std::uint32_t bytes = kMostChosenChunkBytes;
+  while (bytes > share && bytes > kLeastChosenChunkBytes) bytes /= 2;
+  return bytes;
+}
+
+}  // namespace
+
+wire::JobSettings CoordinatorCore::choose_settings(const Job& job) const {
+  wire::JobSettings settings;
+  const std::uint32_t window = wanted(job, options_.defaults, 1), small_window = wanted(job, options_.defaults, 2);
+  settings.window = static_cast<std::uint16_t>(window ? window : kDefaultWindow);
+  settings.small_window = static_cast<std::uint16_t>(small_window ? small_window : kDefaultWindow);
+  settings.chunk_bytes = wanted(job, options_.defaults, 0);
+  if (settings.chunk_bytes == 0) settings.chunk_bytes = chosen_chunk_bytes(job.world_size, settings.window);
+  settings.small_bytes = wanted(job, options_.defaults, 3);
+  if (settings.small_bytes == 0) settings.small_bytes = kSmallBytes;
+  settings.small_bytes = std::min(settings.small_bytes, settings.chunk_bytes);
+  return settings;
+}
+
+Status CoordinatorCore::check_settings(std::uint32_t rank, const wire::JobSettings& asked, const Job& job) const {
+  for (const Setting& setting : kSettings) {
+    if (setting.of(asked) == 0) continue;
+    for (const Seat& seat : job.seats)
+      if (seat.state == Seat::State::taken && setting.of(seat.asked) != 0 &&
+          setting.of(seat.asked) != setting.of(asked))
+        return {Code::mismatch, std::string(setting.name) + " differs in job '" + job.name + "': rank " +
+                                    std::to_string(rank) + " asks for " + std::to_string(setting.of(asked)) +
+                                    ", rank " + std::to_string(seat.worker.rank) + " for " +
+                                    std::to_string(setting.of(seat.asked)) + "; give all ranks the same"};
+  }
+  return {};
+}
+
+Status CoordinatorCore::check_join(const Peer& peer, const wire::Join& message, const Job& job) const {
+  const std::uint32_t rank = peer.hello.rank;
+  if (job.state == JobState::opening || job.state == JobState::running)
+    return {Code::invalid_argument, "job '" + job.name + "' runs already with " + std::to_string(job.taken) + " of " +
+                                        std::to_string(job.world_size) + " ranks; use another job id"};
+  if (message.world_size != job.world_size) {
+    const auto first = std::find_if(job.seats.begin(), job.seats.end(),
+                                    [](const Seat& seat) { return seat.state == Seat::State::taken; });
+    return {Code::mismatch, "world size differs in job '" + job.name + "': rank " + std::to_string(rank) + " has " +
+                                std::to_string(message.world_size) + ", rank " + std::to_string(first->worker.rank) +
+                                " has " + std::to_string(job.world_size)};
+  }
+  const Seat& seat = job.seats[rank];
+  if (seat.state == Seat::State::taken)
+    return {Code::invalid_argument, seat.text() + " of job '" + job.name + "' is there already; " + message.host +
+                                        " at " + peer.address + " asks to be the same rank: give every worker its own"};
+  return check_settings(rank, message.settings, job);
+}
+
+void CoordinatorCore::on_join(Peer& peer, const wire::Join& message, Turn& turn) {
+  const std::uint32_t rank = peer.hello.rank, world_size = message.world_size;
+  if (world_size == 0 || world_size > wire::kMaxRanks || rank >= world_size)
+    return refuse(peer,
+                  {Code::invalid_argument, "rank " + std::to_string(rank) + " of a world of " +
+                                               std::to_string(world_size) + ": ranks are 0 to world size - 1, " +
+                                               "worlds 1 to " + std::to_string(wire::kMaxRanks)},
+                  turn);
+  auto found = jobs_.find(peer.hello.job);
+  if (found != jobs_.end() && found->second->state == JobState::failed) {
+    forget(*found->second, "a new job of the same name begins", turn);
+    found = jobs_.end();
+  }
+  if (found != jobs_.end() && found->second->left > 0) {  // it ends: its workers go one by one
+    peer.parked = message;
+    peer.parked_until = turn.now + options_.formation_timeout;
+    return arm(peer.parked_until);
+  }
+  if (found == jobs_.end()) {
+    found = jobs_.emplace(peer.hello.job, std::make_unique<Job>()).first;
+    Job& made = *found->second;
+    made.name = peer.hello.job;
+    made.world_size = world_size;
+    made.seats.resize(world_size);
+    made.since = turn.now;
+    made.deadline = turn.now + options_.formation_timeout;
+    arm(made.deadline);
+  }
+  Job& job = *found->second;
+  ++changes_;
+  if (const Status wrong = check_join(peer, message, job); !wrong) {
+    if (job.state == JobState::forming) job.last_error = wrong.text();
+    return refuse(peer, wrong, turn);
+  }
+  Seat& seat = job.seats[rank];
+  seat =
+      Seat{Seat::State::taken, peer.id,          {rank, peer.hello.incarnation, message.host.substr(0, kMaxHostBytes)},
+           peer.address,       message.settings, false};
+  ++job.taken;
+  peer.job = &job;
+  open_if_complete(job, turn);
+}
+
+void CoordinatorCore::open_if_complete(Job& job, Turn& turn) {
+  if (job.taken < job.world_size) return;
+  std::uint32_t shards = 0;
+  std::vector<PeerId> reducers;
+  for (const auto& [id, peer] : peers_) {
+    if (!peer.reducer || peer.draining || shards + peer.reducer->shards > kMaxShardsOfJob) continue;
+    shards += peer.reducer->shards;
+    reducers.push_back(id);
+  }
+  if (reducers.empty() || reducers.size() < options_.min_reducers) return;
+  job.reducers = std::move(reducers);
+  open(job, turn);
+}
+
+void CoordinatorCore::open(Job& job, Turn& turn) {
+  job.state = JobState::opening;
+  job.since = turn.now;
+  job.deadline = turn.now + options_.formation_timeout;
+  arm(job.deadline);
+  wire::EpochRecord& record = job.record;
+  record.epoch = Epoch(options_.term, 1);
+  record.settings = choose_settings(job);
+  record.lane_nonce = options_.seed;
+  ++nonces_;  // one life never gives two jobs the same nonce
+  for (std::size_t i = 0; i < sizeof nonces_; ++i)
+    record.lane_nonce[i] = static_cast<std::uint8_t>(record.lane_nonce[i] ^ (nonces_ >> (8 * i)));
+  std::vector<std::uint32_t> everybody;
+  for (const Seat& seat : job.seats) {
+    record.workers.push_back(seat.worker);
+    everybody.push_back(seat.worker.rank);
+  }
+  for (const PeerId id : job.reducers) {
+    const Peer& peer = peers_.at(id);
+    record.reducers.push_back(
+        {peer.hello.incarnation, peer.reducer->name, peer.reducer->address, peer.reducer->shards, 1});
+  }
+  job.communicators.emplace(0, Communicator(everybody));
+  job.unreserved = {job.reducers.begin(), job.reducers.end()};
+  send_reducers(job, wire::OpenJob{job.name, record}, turn);
+  send_reducers(job, wire::OpenCommunicator{job.name, 0, std::move(everybody)}, turn);
+  ++changes_;
+}
+
+void CoordinatorCore::joined(Job& job, Turn& turn) {
+  job.told = true;
+  send_workers(job, wire::Joined{job.record}, turn);
+}
+
+void CoordinatorCore::on_ready(Peer& peer, Turn& turn) {
+  Job& job = *peer.job;
+  job.seats[peer.hello.rank].ready = true;
+  run_if_ready(job, turn);
+}
+
+void CoordinatorCore::run_if_ready(Job& job, Turn& turn) {
+  if (job.state != JobState::opening || !job.told) return;
+  for (const Seat& seat : job.seats)
+    if (!seat.ready) return;
+  job.state = JobState::running;
+  job.since = turn.now;
+  job.deadline = kNever;
+  ++changes_;
+  ++counters_.jobs_formed;
+  const wire::JobSettings& s = job.record.settings;
+  note(log::Level::info,
+       "job '" + job.name + "' runs: " + std::to_string(job.world_size) + " workers, " +
+           std::to_string(job.record.reducers.size()) + " reducers, chunks of " + std::to_string(s.chunk_bytes) +
+           " bytes, windows " + std::to_string(s.window) + " and " + std::to_string(s.small_window),
+       turn);
+}
+
+Status CoordinatorCore::formation_timeout(const Job& job) const {
+  const std::string limit = " within " + seconds_text(options_.formation_timeout) + " (formation_timeout)";
+  const std::string before = job.last_error.empty() ? "" : "; last refused: " + job.last_error;
+  std::vector<std::uint32_t> missing;
+  if (job.state == JobState::forming) {
+    for (std::uint32_t rank = 0; rank < job.world_size; ++rank)
+      if (job.seats[rank].state != Seat::State::taken) missing.push_back(rank);
+    if (!missing.empty())
+      return {Code::timeout, "job '" + job.name + "': " + std::to_string(missing.size()) + " of " +
+                                 std::to_string(job.world_size) + " workers have not joined" + limit + ": " +
+                                 ranks_text(missing) + before};
+    std::size_t usable = 0;
+    for (const auto& [id, peer] : peers_) usable += peer.reducer && !peer.draining;
+    const std::uint32_t need = std::max(1u, options_.min_reducers);
+    const std::string have = usable == 0 ? "no reducer is" : "only " + std::to_string(usable) + " reducers are";
+    return {Code::reducer_lost, have + " registered at this coordinator, job '" + job.name + "' needs " +
+                                    std::to_string(need) +
+                                    ": start one with redsumd --role reducer --coordinator ADDRESS"};
+  }
+  if (!job.told)
+    return {Code::timeout, "job '" + job.name + "': no reservation" + limit + " from " +
+                               reducers_text({job.unreserved.begin(), job.unreserved.end()})};
+  for (const Seat& seat : job.seats)
+    if (!seat.ready) missing.push_back(seat.worker.rank);
+  return {Code::timeout, "job '" + job.name + "': lanes not open" + limit + " at " + ranks_text(missing)};
+}
+
+}  // namespace redsum::server
