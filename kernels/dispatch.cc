@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/dispatch.h"
+
+#include <array>
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#if defined(REDSUM_HAVE_AVX2)
+#include <cpuid.h>
+#endif
+
+#include "kernels/convert.h"
+#include "kernels/fold.h"
+#include "kernels/target.h"
+
+namespace redsum::kernels {
+namespace {
+
+#if defined(REDSUM_HAVE_AVX2)
+// f16c by hand: not every compiler's __builtin_cpu_supports() knows the name. The AVX state that it needs from the
+// operating system is covered by the question for avx2.
+bool has_f16c() noexcept {
+  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+  return __get_cpuid(1, &eax, &ebx, &ecx, &edx) != 0 && (ecx & bit_F16C) != 0;
+}
+bool has_avx2() noexcept {
+  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && has_f16c();
+}
+bool has_avx512() noexcept {
+  return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+}
+#endif
+
+class Registry {
+ public:
+  static constexpr std::size_t kMaxTargets = 4;
+
+  Registry() noexcept {
+#if defined(REDSUM_HAVE_AVX512)
+    if (has_avx512()) add(kAvx512Target);
+#endif
+#if defined(REDSUM_HAVE_AVX2)
+    if (has_avx2()) add(kAvx2Target);
+#endif
+#if defined(REDSUM_HAVE_NEON)
+    add(kNeonTarget);
+#endif
+#if defined(REDSUM_HAVE_BASELINE)
+    add(kBaselineTarget);
+#endif
+    usable_[count_++] = &kScalarTarget;
+    const Target& choice = choose_target(usable_.data(), count_, std::getenv("REDSUM_ISA"));
+    active_ = index_of(choice.name);
+  }
+
+  std::size_t count() const noexcept {
+    return count_;
+  }
+  const Target& at(std::size_t i) const noexcept {
+    return *usable_[i];
+  }
+  std::size_t active() const noexcept {
+    return active_.load(std::memory_order_relaxed);
+  }
+  void activate(std::size_t i) noexcept {
+    active_.store(i, std::memory_order_relaxed);
+  }
+
+  // count(): no such target.
+  std::size_t index_of(std::string_view name) const noexcept {
+    std::size_t i = 0;
+    while (i < count_ && usable_[i]->name != name) ++i;
+    return i;
+  }
+
+ private:
+  void add(const Target& target) noexcept {
+    if (self_test(target)) {
+      usable_[count_++] = &target;
+    } else {
+      std::fprintf(stderr, "redsum: the %s kernels give wrong bits on this machine and are not used\n", target.name);
+    }
+  }
+
+  std::array<const Target*, kMaxTargets> usable_{};
+  std::size_t count_ = 0;
+  std::atomic<std::size_t> active_{0};
+};
+
+Registry& registry() noexcept {
+  static Registry instance;
+  return instance;
+}
+
+// Per thread, so that shards do not share a cache line for the sake of tests.
+thread_local IsaWork work_done[Registry::kMaxTargets];
+
+void record(std::size_t target, std::size_t elements) noexcept {
+  ++work_done[target].calls;
+  work_done[target].elements += elements;
+}
+
+[[noreturn]] void refuse(const char* what, DType type, int other) noexcept {
+  std::fprintf(stderr, "redsum: %s is not defined for dtype %d with %d\n", what, static_cast<int>(type), other);
+  std::abort();
+}
+
+FoldJob make_job(const FoldSpec& spec, void* out, std::span<const void* const> inputs, std::size_t count) noexcept {
+  FoldJob job{};
+  job.dtype = spec.dtype;
+  job.op = spec.op;
+  job.out = out;
+  job.inputs = inputs.data();
+  job.input_count = inputs.size();
+  job.count = count;
+  if (dtype_is_complex(spec.dtype)) {
+    job.dtype = spec.dtype == DType::complex64 ? DType::fp32 : DType::fp64;
+    job.count = 2 * count;
+  }
+  job.divisor = spec.contributors != 0 ? spec.contributors : static_cast<std::uint32_t>(inputs.size());
+  if (spec.op == Op::avg) {
+    job.op = spec.dtype == DType::boolean ? Op::prod : Op::sum;
+    job.divide = spec.dtype != DType::boolean && job.divisor != 1;
+  }
+  const bool in_double = job.dtype == DType::fp64;
+  job.prescale = in_double ? spec.prescale : static_cast<double>(static_cast<float>(spec.prescale));
+  job.postscale = in_double ? spec.postscale : static_cast<double>(static_cast<float>(spec.postscale));
+  job.prescaled = job.prescale != 1.0;
+  job.postscaled = job.postscale != 1.0;
+  return job;
+}
+
+}  // namespace
+
+const Target& choose_target(const Target* const* usable, std::size_t usable_count, const char* wanted) noexcept {
+  if (wanted == nullptr || *wanted == '\0') return *usable[0];
+  for (std::size_t i = 0; i < usable_count; ++i) {
+    if (std::strcmp(usable[i]->name, wanted) == 0) return *usable[i];
+  }
+  std::fprintf(stderr, "redsum: REDSUM_ISA=%s is not usable here, taking %s; possible:", wanted, usable[0]->name);
+  for (std::size_t i = 0; i < usable_count; ++i) std::fprintf(stderr, " %s", usable[i]->name);
+  std::fprintf(stderr, "\n");
+  return *usable[0];
+}
+
+void fold(const FoldSpec& spec, void* out, std::span<const void* const> inputs, std::size_t count) noexcept {
+  if (!fold_defined(spec)) refuse("fold", spec.dtype, static_cast<int>(spec.op));
+  if (inputs.empty() || count == 0) return;
+  const FoldJob job = make_job(spec, out, inputs, count);
+  if (inputs.size() == 1 && !job.divide && !job.prescaled && !job.postscaled && spec.dtype != DType::boolean) {
+    if (out != inputs[0]) std::memcpy(out, inputs[0], count * dtype_bytes(spec.dtype));
+    return;
+  }
+  Registry& targets = registry();
+  const std::size_t target = targets.active();
+  const std::size_t done = targets.at(target).fold(job);
+  record(target, done);
+  if (done < job.count) fold_scalar(job, done);
+}
+
+void convert(DType dst_type, void* dst, DType src_type, const void* src, std::size_t count) noexcept {
+  if (!convert_defined(dst_type, src_type)) refuse("convert", dst_type, static_cast<int>(src_type));
+  if (count == 0) return;
+  if (dst_type == src_type) {
+    std::memcpy(dst, src, count * dtype_bytes(dst_type));
+    return;
+  }
+  Registry& targets = registry();
+  const std::size_t target = targets.active();
+  const std::size_t done = targets.at(target).convert(dst_type, dst, src_type, src, count);
+  record(target, done);
+  if (done < count) convert_scalar(dst_type, dst, src_type, src, done, count);
+}
+
+std::string_view active_isa() {
+  return registry().at(registry().active()).name;
+}
+
+std::vector<std::string_view> available_isas() {
+  std::vector<std::string_view> names;
+  for (std::size_t i = 0; i < registry().count(); ++i) names.emplace_back(registry().at(i).name);
+  return names;
+}
+
+bool force_isa(std::string_view name) {
+  const std::size_t i = registry().index_of(name);
+  if (i == registry().count()) return false;
+  registry().activate(i);
+  return true;
+}
+
+IsaWork isa_work(std::string_view name) {
+  const std::size_t i = registry().index_of(name);
+  return i == registry().count() ? IsaWork{} : work_done[i];
+}
+
+}  // namespace redsum::kernels
