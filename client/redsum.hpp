@@ -4,8 +4,8 @@
 //   redsum::Communicator world;                              // joins the job that the environment describes
 //   world.allreduce(gradients, REDSUM_AVG).wait();           // any container with data() and size(), in place
 //
-// Everything is inline; a program links redsum::client only. Threads and order of calls: as in redsum.h. A function that
-// fails throws redsum::Error; destructors never throw and never leave a pending call behind.
+// Everything is inline; a program links redsum::client only. Threads and order of calls: as in redsum.h. A function
+// that fails throws redsum::Error; destructors never throw and never leave a pending call behind.
 #ifndef REDSUM_HPP
 #define REDSUM_HPP
 
@@ -47,11 +47,16 @@ inline void throw_if_failed(redsum_status status) {
 template <typename T>
 constexpr redsum_dtype dtype_of() noexcept {
   using E = std::remove_cv_t<T>;
-  if constexpr (std::is_same_v<E, float>) return REDSUM_FP32;
-  else if constexpr (std::is_same_v<E, double>) return REDSUM_FP64;
-  else if constexpr (std::is_same_v<E, std::complex<float>>) return REDSUM_COMPLEX64;
-  else if constexpr (std::is_same_v<E, std::complex<double>>) return REDSUM_COMPLEX128;
-  else if constexpr (std::is_same_v<E, bool>) return REDSUM_BOOL;
+  if constexpr (std::is_same_v<E, float>)
+    return REDSUM_FP32;
+  else if constexpr (std::is_same_v<E, double>)
+    return REDSUM_FP64;
+  else if constexpr (std::is_same_v<E, std::complex<float>>)
+    return REDSUM_COMPLEX64;
+  else if constexpr (std::is_same_v<E, std::complex<double>>)
+    return REDSUM_COMPLEX128;
+  else if constexpr (std::is_same_v<E, bool>)
+    return REDSUM_BOOL;
   else {
     static_assert(std::is_integral_v<E> && sizeof(E) <= 8, "redsum has no dtype for this element type");
     constexpr int kLog2 = sizeof(E) == 1 ? 0 : sizeof(E) == 2 ? 1 : sizeof(E) == 4 ? 2 : 3;
@@ -91,8 +96,9 @@ struct CallOptions {
   bool rollback = true;
 };
 
-// One submitted collective. Its buffers must stay until it is complete; the destructor therefore waits for it (and drops
-// its error), which ends at the latest with the operation timeout. detach() lets the call go on without the handle.
+// One submitted collective. Its buffers must stay until it is complete; the destructor therefore waits for it (and
+// drops its error), which ends at the latest with the operation timeout. detach() lets the call go on without the
+// handle.
 class [[nodiscard]] Handle {
  public:
   Handle() = default;
@@ -119,8 +125,8 @@ class [[nodiscard]] Handle {
     throw_call_error();
   }
   bool done() const noexcept { return redsum_test(handle_) != 0; }
-  // `function(status)` runs once, on a thread of the library or, when the call is complete already, on this one. It must
-  // neither block nor throw nor submit. One per handle.
+  // `function(status)` runs once, on a thread of the library or, when the call is complete already, on this one. It
+  // must neither block nor throw nor submit. One per handle.
   void on_complete(std::function<void(redsum_status)> function) {
     auto owned = std::make_unique<std::function<void(redsum_status)>>(std::move(function));
     throw_if_failed(redsum_on_complete(handle_, &Handle::run_callback, owned.get()));
@@ -199,8 +205,8 @@ class Communicator {
   redsum_comm* c_comm() const noexcept { return comm_; }
 
   // All-reduce of a list of tensors as one collective, of any dtype.
-  Handle allreduce(const redsum_tensor* tensors, std::size_t tensor_count, redsum_dtype dtype, redsum_op op = REDSUM_SUM,
-                   const CallOptions& options = {}) {
+  Handle allreduce(const redsum_tensor* tensors, std::size_t tensor_count, redsum_dtype dtype,
+                   redsum_op op = REDSUM_SUM, const CallOptions& options = {}) {
     const redsum_call_options c = to_c(options);
     redsum_handle* handle = nullptr;
     throw_if_failed(redsum_allreduce(comm_, tensors, tensor_count, dtype, op, &c, &handle));
@@ -210,7 +216,8 @@ class Communicator {
                    const CallOptions& options = {}) {
     return allreduce(tensors.data(), tensors.size(), dtype, op, options);
   }
-  // Out of place, then in place, then in place over anything with data() and size(): std::vector, std::array, std::span.
+  // Out of place, then in place, then in place over anything with data() and size(): std::vector, std::array,
+  // std::span.
   template <typename T>
   Handle allreduce(const T* input, T* output, std::size_t count, redsum_op op = REDSUM_SUM,
                    const CallOptions& options = {}) {

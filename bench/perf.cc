@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// redsum-perf: all-reduces measured and checked, in the manner of nccl-tests.
+//   redsumrun -np 4 --reducers 2 redsum-perf -b 1K -e 64M -f 4 -d fp32,bf16 -o sum
+// Exit code: 0; 1 when an element came out wrong or a call failed; 2 for a bad command line.
+#include <cstdio>
+#include <exception>
+
+#include "bench/perf_measure.h"
+#include "bench/perf_options.h"
+#include "bench/perf_report.h"
+#include "bench/perf_types.h"
+#include "bench/perf_workload.h"
+#include "client/redsum.hpp"
+
+namespace {
+
+int run_table(const perf::PerfOptions& options, redsum::Communicator& world) {
+  perf::Report report(options, world);
+  report.begin();
+  const std::vector<std::uint64_t> sizes = perf::table_sizes(options);
+  for (const redsum_dtype dtype : options.dtypes) {
+    for (const redsum_op op : options.ops) {
+      if (!perf::reduction_defined(dtype, op)) {
+        report.skip(dtype, op);
+        continue;
+      }
+      perf::Measurement measurement(options, world, dtype, op);
+      for (const std::uint64_t bytes : sizes) report.add(measurement.run(bytes));
+    }
+  }
+  const bool written = report.end();
+  return written && report.total_wrong() == 0 ? 0 : 1;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  perf::PerfOptions options;
+  if (const int code = perf::parse_options(argc, argv, options); code >= 0) return code;
+  try {
+    redsum::Communicator world;
+    const int code = options.workload_file.empty() ? run_table(options, world) : perf::run_workload(options, world);
+    world.close();
+    return code;
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "redsum-perf: %s\n", error.what());
+    return 1;
+  }
+}

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/perf_options.h"
+
+#include <CLI/CLI.hpp>
+#include <cmath>
+#include <cstdio>
+
+#include "bench/perf_types.h"
+
+namespace perf {
+namespace {
+
+// Flags as typed; turned into values after CLI11 is through, so that one place makes the messages.
+struct Raw {
+  std::string min_bytes, max_bytes, step_bytes, in_flight, wire, ops = "sum", dtypes = "fp32", format = "nccl";
+  int check = 1, blocking = 1, in_place = 0, time_of = 3;
+};
+
+std::string bytes_into(const char* flag, const std::string& text, std::uint64_t& bytes) {
+  if (text.empty()) return "";
+  const auto parsed = parse_bytes(text);
+  if (!parsed) return std::string(flag) + " " + text + ": not a size; write bytes or 4K, 16M, 1G";
+  bytes = *parsed;
+  return "";
+}
+
+std::string lists_into(const Raw& raw, PerfOptions& options) {
+  std::string unknown;
+  options.ops = parse_ops(raw.ops, unknown);
+  if (options.ops.empty())
+    return "-o " + raw.ops + ": unknown op '" + unknown + "'; one of sum prod min max avg, or all";
+  options.dtypes = parse_dtypes(raw.dtypes, unknown);
+  if (options.dtypes.empty()) {
+    std::string known;
+    for (int i = 0; i < kDtypes; ++i) known += std::string(" ") + dtype_name(static_cast<redsum_dtype>(i));
+    return "-d " + raw.dtypes + ": unknown dtype '" + unknown + "'; one of" + known + ", or all";
+  }
+  return "";
+}
+
+std::string wire_into(const Raw& raw, PerfOptions& options) {
+  if (raw.wire.empty()) return "";
+  const auto wire = parse_dtype(raw.wire);
+  if (wire != REDSUM_BF16 && wire != REDSUM_FP16) return "--wire-dtype " + raw.wire + ": one of bf16 and fp16";
+  for (const redsum_dtype dtype : options.dtypes) {
+    if (dtype != REDSUM_FP32) {
+      return "--wire-dtype " + raw.wire + ": only fp32 data can travel as another type, not " + dtype_name(dtype) +
+             "; add -d fp32";
+    }
+  }
+  options.wire_dtype = static_cast<int>(*wire);
+  return "";
+}
+
+// The first thing that is wrong, or "".
+std::string finish(const Raw& raw, PerfOptions& options) {
+  for (const std::string& error :
+       {bytes_into("-b", raw.min_bytes, options.min_bytes), bytes_into("-e", raw.max_bytes, options.max_bytes),
+        bytes_into("-i", raw.step_bytes, options.step_bytes),
+        bytes_into("--in-flight", raw.in_flight, options.in_flight_bytes), lists_into(raw, options),
+        wire_into(raw, options)}) {
+    if (!error.empty()) return error;
+  }
+  if (!raw.min_bytes.empty() && raw.max_bytes.empty())
+    options.max_bytes = std::max(options.max_bytes, options.min_bytes);
+  if (raw.min_bytes.empty()) options.min_bytes = std::min(options.min_bytes, options.max_bytes);
+  if (options.max_bytes < options.min_bytes) return "-e " + raw.max_bytes + " is less than -b " + raw.min_bytes;
+  if (options.factor != 0 && !(options.factor > 1))
+    return "-f must be more than 1 (each size is the last one times it)";
+  if (options.factor == 0 && options.step_bytes == 0) return "-i 0 never reaches -e; give a step or a factor -f";
+  if (options.factor != 0 && options.min_bytes == 0) return "-f cannot leave size 0; give -b of at least one element";
+  if (options.mode != "server") {
+    return "--mode " + options.mode + ": this version has the mode server only; ring and auto are not there yet";
+  }
+  if (raw.format == "csv")
+    options.format = OutputFormat::csv;
+  else if (raw.format == "json")
+    options.format = OutputFormat::json;
+  else if (raw.format != "nccl")
+    return "--format " + raw.format + ": one of nccl, csv, json";
+  options.check = raw.check != 0;
+  options.blocking = raw.blocking != 0;
+  options.in_place = raw.in_place != 0;
+  options.time_of = static_cast<TimeOf>(raw.time_of);
+  if (!options.blocking && options.in_place) return "-z 0 keeps two calls in flight and cannot be in place; drop -I 1";
+  return "";
+}
+
+}  // namespace
+
+int parse_options(int argc, char** argv, PerfOptions& options) {
+  Raw raw;
+  CLI::App app{
+      "Measures and checks all-reduces. Start it on every rank: redsumrun -np 4 --reducers 2 redsum-perf -b 1K -e 64M "
+      "-f 4"};
+  app.option_defaults()->always_capture_default();
+  app.add_option("-b,--minbytes", raw.min_bytes, "smallest message (32M)");
+  app.add_option("-e,--maxbytes", raw.max_bytes, "largest message (32M)");
+  app.add_option("-i,--stepbytes", raw.step_bytes, "step between sizes (1M), where no -f is given");
+  app.add_option("-f,--stepfactor", options.factor, "factor between sizes");
+  app.add_option("-n,--iters", options.iterations, "timed iterations per row")->check(CLI::Range(1u, 1000000u));
+  app.add_option("-w,--warmup_iters", options.warmup, "iterations before the timed ones");
+  app.add_option("-c,--check", raw.check, "1: compare every element with the exact result; 0: do not");
+  app.add_option("-o,--op", raw.ops, "sum prod min max avg, comma separated, or all");
+  app.add_option("-d,--datatype", raw.dtypes, "fp32, bf16, int8 ... (also float, half ...), comma separated, or all");
+  app.add_option("-z,--blocking", raw.blocking, "1: wait for each call; 0: keep two in flight");
+  app.add_option("-a,--average", raw.time_of, "time of a call: 0 of rank 0, 1 mean, 2 min, 3 max over ranks")
+      ->check(CLI::Range(0, 3));
+  app.add_option("-I,--in_place", raw.in_place, "1: output is the input's memory; 0: its own");
+  app.add_option("-u,--fused_tensors", options.tensors, "tensors that one call consists of")
+      ->check(CLI::Range(1u, 100000u));
+  app.add_option("-J,--json", options.json_file, "also write the results to this file (rank 0)");
+  app.add_option("--format", raw.format, "nccl, csv or json");
+  app.add_option("--wire-dtype", raw.wire, "send fp32 data as bf16 or fp16, summed in fp32");
+  app.add_option("--mode", options.mode, "server");
+  app.add_option("--key", options.key, "name of the calls in error texts");
+  app.add_option("--workload", options.workload_file,
+                 "replay the gradient buckets of this model (configs/workloads/*.json)");
+  app.add_option("--bucket-mib", options.bucket_mib, "bucket size of the replay, as DDP's bucket_cap_mb")
+      ->check(CLI::Range(0.001, 65536.0));
+  app.add_option("--steps", options.steps, "timed steps of the replay")->check(CLI::Range(1u, 1000000u));
+  app.add_option("--in-flight", raw.in_flight, "gradient memory of the replay per rank; default: the whole model");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() == 0) return app.exit(error);
+    std::fprintf(stderr, "redsum-perf: %s\n", error.what());
+    return 2;
+  }
+  if (const std::string error = finish(raw, options); !error.empty()) {
+    std::fprintf(stderr, "redsum-perf: %s\n", error.c_str());
+    return 2;
+  }
+  return -1;
+}
+
+std::vector<std::uint64_t> table_sizes(const PerfOptions& options) {
+  std::vector<std::uint64_t> sizes;
+  std::uint64_t size = options.min_bytes;
+  while (size <= options.max_bytes) {
+    sizes.push_back(size);
+    if (options.factor == 0) {
+      size += options.step_bytes;
+    } else {
+      size = std::max(size + 1, static_cast<std::uint64_t>(static_cast<double>(size) * options.factor));
+    }
+  }
+  return sizes;
+}
+
+}  // namespace perf

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// Inputs of a whole buffer and what must come out of it: the crafted elements of perf_reference.h, repeated with a
+// prime period, so that buffers of gigabytes are filled and checked at memory speed and no piece of a buffer can stand
+// in for another without being noticed.
+#pragma once
+#include <cstddef>
+#include <vector>
+
+#include "client/redsum.h"
+
+namespace perf {
+
+inline constexpr std::size_t kPatternPeriod = 65521;  // elements; no chunk size is a multiple of it
+
+struct PatternSpec {
+  redsum_dtype dtype = REDSUM_FP32;
+  redsum_dtype wire = REDSUM_FP32;
+  redsum_op op = REDSUM_SUM;
+  std::size_t rank = 0;
+  std::size_t ranks = 1;
+};
+
+class Pattern {
+ public:
+  Pattern(const PatternSpec& spec,
+          std::size_t max_count);  // max_count: elements of the longest buffer, to do no more work
+  void fill_input(void* buffer, std::size_t count) const;
+  // How many elements differ from the exact result.
+  std::size_t count_wrong(const void* buffer, std::size_t count) const;
+
+ private:
+  std::size_t element_bytes_;
+  std::size_t period_;
+  std::vector<std::byte> input_;
+  std::vector<std::byte> expected_;
+};
+
+}  // namespace perf
