@@ -70,7 +70,7 @@ def clang(run):
 
 def aarch64(run):
     """The NEON body of the kernels: cross-compiled, run under qemu-user."""
-    toolchain = ["-DCMAKE_TOOLCHAIN_FILE=cmake/aarch64.cmake", "-DCMAKE_BUILD_TYPE=RelWithDebInfo", "-G", "Ninja",
+    toolchain = [f"-DCMAKE_TOOLCHAIN_FILE={ROOT}/scripts/aarch64/toolchain.cmake", "-DCMAKE_BUILD_TYPE=RelWithDebInfo", "-G", "Ninja",
                  "-DREDSUM_WERROR=ON"]
     run.command("aarch64: configure", ["cmake", "-S", "scripts/aarch64", "-B", "build/aarch64", *toolchain])
     if run.command("aarch64: build", ["cmake", "--build", "build/aarch64", "--parallel", JOBS], limit_s=1800):
