@@ -9,7 +9,7 @@ MAY_INCLUDE = {
     "transport/wire": ["transport/base", "kernels/dtype.h"],
     "transport": ["transport/loop", "transport/wire", "transport/base"],  # the seam, and agent.h, the thread around it
     "transport/loop": ["transport/base"],
-    "transport/control": ["transport/loop", "transport", "transport/wire", "transport/base"],
+    "transport/control": ["transport/loop", "transport/tcp", "transport/wire", "transport/base"],
     "transport/tcp": ["transport", "transport/loop", "transport/wire", "transport/base"],
     "transport/rdma": ["transport", "transport/loop", "transport/wire", "transport/base"],
     "transport/shm": ["transport", "transport/loop", "transport/wire", "transport/base"],

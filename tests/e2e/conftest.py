@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+import pytest
+
+from processes import WORKER, Daemon, Process
+
+
+class Bench:
+    """Starts what a test needs and ends it afterwards, the youngest first."""
+
+    def __init__(self, folder):
+        self.folder, self.started = folder, []
+
+    def process(self, *argv, env=None, new_session=False):
+        self.started.append(Process(argv, env, new_session))
+        return self.started[-1]
+
+    def daemon(self, *flags, **options):
+        self.started.append(Daemon(self.folder, *flags, **options))
+        return self.started[-1]
+
+    def pool(self, reducers, *flags, **options):
+        """A coordinator apart and so many reducers, all registered: [coordinator, reducer, ...]."""
+        coordinator = self.daemon("--role", "coordinator", "--min-reducers", str(reducers), *flags, ready=False, **options)
+        from processes import START_LIMIT_S, until
+        until(lambda: coordinator.ports().get("control") or coordinator.ended(), START_LIMIT_S, coordinator.output)
+        members = [self.daemon("--role", "reducer", "--coordinators", coordinator.address("control"), "--name", f"reducer-{i}",
+                               *flags, ready=False, **options) for i in range(reducers)]
+        for member in [coordinator, *members]:
+            member.wait_ready()
+        return [coordinator, *members]
+
+    def workers(self, coordinator, size, *arguments, job="job", env=None, ranks=None):
+        """The ranks of one job, each e2e_worker ARGUMENTS; an argument may be a function of the rank."""
+        started = []
+        for rank in range(size) if ranks is None else ranks:
+            words = [str(word(rank)) if callable(word) else str(word) for word in arguments]
+            started.append(self.process(WORKER, *words, env={
+                "REDSUM_COORDINATOR": coordinator.address("control"), "REDSUM_JOB_ID": job, "RANK": str(rank),
+                "WORLD_SIZE": str(size), **(env or {})}))
+        return started
+
+    def end(self):
+        for process in reversed(self.started):
+            process.end()
+
+
+@pytest.fixture
+def bench(tmp_path):
+    made = Bench(tmp_path)
+    yield made
+    made.end()

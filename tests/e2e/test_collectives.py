@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""All-reduces through a real pool, checked element by element by redsum-perf and by the workers themselves."""
+import pytest
+from processes import BIN, SANITIZED, SLOW
+
+
+def run_perf(bench, size, reducers, *arguments, limit_s=240 * SLOW):
+    launcher = bench.process(BIN / "redsumrun", "-np", size, "--reducers", reducers, BIN / "redsum-perf", *arguments,
+                             new_session=True)
+    status = launcher.wait(limit_s)
+    assert status == 0, launcher.output()
+    return launcher.output()
+
+
+def rows(output):
+    """The table's rows as lists of words, however the launcher prefixes them."""
+    found = [line.split("]", 1)[-1].split() if line.startswith("[") else line.split() for line in output.splitlines()]
+    found = [row for row in found if len(row) >= 8 and row[0].isdigit() and row[1].isdigit()]
+    assert found, output
+    return found
+
+
+def test_every_type_and_operation(bench):
+    output = run_perf(bench, 4, 2, "-b", "16", "-e", "1M", "-f", "4", "-d", "all", "-o", "all", "-n", "2", "-w", "0")
+    kinds = {(row[2], row[3]) for row in rows(output)}
+    # 17 types, 5 operations, but PROD, MIN and MAX of the two complex types are undefined.
+    assert len(kinds) == 17 * 5 - 2 * 3, sorted(kinds)
+
+
+def test_large_sizes(bench):
+    largest = "16M" if SANITIZED else "64M"
+    output = run_perf(bench, 4, 2, "-b", "16M", "-e", largest, "-f", "4", "-d", "fp32,bf16", "-o", "sum", "-n", "5")
+    assert {row[2] for row in rows(output)} == {"fp32", "bf16"}
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 5, 8])
+def test_world_sizes(bench, size):
+    run_perf(bench, size, 2, "-b", "4", "-e", "256K", "-f", "8", "-d", "fp32,int8,bf16", "-o", "sum,avg", "-n", "2", "-w", "0")
+
+
+@pytest.mark.parametrize("reducers", [1, 3])
+def test_reducer_counts(bench, reducers):
+    run_perf(bench, 3, reducers, "-b", "4", "-e", "1M", "-f", "16", "-d", "fp32", "-o", "all", "-n", "2", "-w", "0")
+
+
+@pytest.mark.parametrize("count", [0, 1, 3, 1023, 1025, 65537, 1000003])
+def test_counts_divisible_by_nothing(bench, count):
+    daemon = bench.daemon()
+    for worker in bench.workers(daemon, 3, "loop", count, 3, 1):
+        assert worker.wait(60 * SLOW) == 0, worker.output()
+
+
+def test_a_list_of_tensors_is_one_collective(bench):
+    daemon = bench.daemon()
+    for worker in bench.workers(daemon, 3, "loop", 100003, 3, 7):
+        assert worker.wait(60 * SLOW) == 0, worker.output()
+
+
+def test_many_shards(bench):
+    daemon = bench.daemon("--shards", "3")
+    for worker in bench.workers(daemon, 3, "loop", 500009, 5):
+        assert worker.wait(60 * SLOW) == 0, worker.output()
+
+
+def test_two_jobs_at_once_do_not_meet(bench):
+    daemon = bench.daemon()
+    first = bench.workers(daemon, 2, "loop", 100003, 50, job="first")
+    second = bench.workers(daemon, 3, "loop", 70001, 50, job="second")
+    for worker in first + second:
+        assert worker.wait(60 * SLOW) == 0, worker.output()
