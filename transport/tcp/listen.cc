@@ -97,6 +97,7 @@ class Accepting : public std::enable_shared_from_this<Accepting> {
     if (closed_) return;
     strangers_.erase(number);
     if (result) return spec_.on_connected(std::move(*result));
+    if (spec_.on_refused) spec_.on_refused(result.error());
     if (log::enabled(log::Level::trace))
       log::trace("closed a stranger at " + address_ + ": " + result.error().to_string());
   }

@@ -26,6 +26,7 @@ struct ListenSpec {
   std::function<Result<wire::Key>(const wire::Hello&)>
       key_for;  // the key that a hello must prove, or why it is refused
   std::function<void(Connected)> on_connected;
+  std::function<void(const Status&)> on_refused;  // may be empty: a handshake ended without a connection
 };
 
 class Listening {
