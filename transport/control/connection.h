@@ -2,6 +2,7 @@
 // A control connection: after the handshake of wire/handshake.h, control messages of wire/control.h, each as a 4-byte little
 // endian length and that many bytes of JSON. Small, and never behind bulk data. Everything here happens on one loop's thread.
 #pragma once
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -21,9 +22,12 @@ class Connection {
   using OnLost = std::function<void(const Status& why)>;  // once; not after close()
 
   virtual ~Connection() = default;
-  // Begins to read. Messages that arrived before are kept.
+  // Begins to read. Messages that arrived before are kept. on_lost: peer_lost, or protocol_error when the peer sent what is no
+  // message (it is told). The callbacks may close and drop this connection. A connection that is dropped is closed as by close().
   virtual void start(OnMessage on_message, OnLost on_lost) = 0;
   virtual void send(const wire::Message& message) = 0;  // queued; dropped when the connection is gone
+  // The same for a message that wire::encode() has made text of before: one text for many connections.
+  virtual void send_encoded(std::shared_ptr<const std::string> text) = 0;
   virtual void close() = 0;                              // sends what is queued (at most 1 s), then closes; no callback after
   virtual const wire::Hello& hello() const = 0;          // of the initiator
   virtual std::string peer_address() const = 0;          // "host:port"
@@ -47,6 +51,7 @@ class Acceptor {
   using OnConnection = std::function<void(std::shared_ptr<Connection>)>;
   virtual ~Acceptor() = default;
   virtual std::string address() const = 0;  // as bound, with the real port
+  virtual std::uint64_t rejected() const = 0;  // handshakes that ended without a connection; the loop's thread
 };
 // resource_exhausted when the address is in use, naming it. SO_REUSEADDR: a restart at once on the same port works.
 Result<std::unique_ptr<Acceptor>> listen(Loop& loop, const std::string& address, const wire::Key& key, Acceptor::OnConnection on_connection);
