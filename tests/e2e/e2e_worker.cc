@@ -2,8 +2,8 @@
 // A worker for the process tests, on the C interface alone. Rank and coordinator come from the environment.
 //   e2e_worker loop COUNT CALLS [TENSORS]   CALLS all-reduces of COUNT fp32 in TENSORS pieces, each result checked
 //   e2e_worker idle                         one all-reduce, then waits for a line on stdin, then one more
-// Prints "ready" after the first result and "done". Ends with 3 and "error: CODE: TEXT" when a call fails, with 4 when a
-// result is wrong or an input was changed by a failed call.
+// Prints "ready" after the first result and "done". Ends with 3 and "error: CODE: TEXT" when a call fails, with 4 when
+// a result is wrong or an input was changed by a failed call.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>

@@ -43,6 +43,7 @@ SAMPLES = [
     ("exceptions", "server/config.cc", CC + "// never throw\n", 0),
     ("python", "tests/e2e/test_a.py", "import pickle\n", 1),
     ("python", "tests/e2e/test_a.py", "a = eval(text)\n", 1),
+    ("python", "tests/e2e/test_a.py", "a = pickle.loads(text)\n", 1),
     ("python", "tests/e2e/test_a.py", "evaluate(text)\n", 0),
     ("includes", "server/core/slot.h", H + '#include "transport/transport.h"\n', 1),
     ("includes", "server/core/slot.h", H + '#include "kernels/fold.h"\n', 1),

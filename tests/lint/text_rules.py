@@ -20,7 +20,7 @@ BANNED_IN_CORES = {
     r"\bgetenv\s*\(": "the environment",
     r"\b(f|s)?printf\s*\(|std::(cout|cerr|clog)\b|#\s*include\s*<iostream>": "output",
 }
-BANNED_IN_PYTHON = r"\b(pickle|marshal|shelve)\b|(?<![.\w])(eval|exec)\s*\("
+BANNED_IN_PYTHON = r"^\s*(import|from)\s+(pickle|marshal|shelve)\b|\b(pickle|marshal|shelve)\.|(?<![.\w])(eval|exec)\s*\("
 LEFT_OVER = re.compile(r"\b(TO[D]O|FIX[M]E|XX[X])\b")
 
 
