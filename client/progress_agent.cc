@@ -114,6 +114,7 @@ void ProgressAgent::close_communicator(CommunicatorId id, const Status& pending)
 void ProgressAgent::end(Communicator& communicator, const Status& why) {
   if (communicator.closed.ok()) {
     communicator.closed = why;
+    reports_.on_closed(communicator.id, why);
     for (const LaneEnd& lane : lanes_)
       if (lane.open) transport_->hide(lane.id, communicator.id);
   }

@@ -37,6 +37,8 @@ class ProgressAgent final : public transport::LaneSink {
     std::function<void(CommunicatorId, Sequence, const wire::CallDescription&)> on_stall;
     // A lane broke. If nothing else ends the communicators within kLaneGrace, this agent does.
     std::function<void(const wire::ReducerInfo&, const Status&)> on_lane_lost;
+    // A communicator was closed by an error; all its calls have ended.
+    std::function<void(CommunicatorId, const Status&)> on_closed;
   };
   static constexpr DurationNs kStallAfter = 200 * kMillisecond;
   static constexpr DurationNs kStallAgain = kSecond;

@@ -192,6 +192,7 @@ void ShardAgent::on_arrival(transport::LaneId lane, const wire::Header& header, 
   for (const Route& route : last_state_->routes) {
     if (route.id.value != header.communicator) continue;
     Communicator& communicator = *route.communicator;
+    if (!communicator.touched) next_release_ = std::min(next_release_, clock_() + idle_release_);
     communicator.touched = true;
     const Status status = core_.on_arrival(route.communicator->board, route.rank, header, clock_(), effects_);
     if (!status) {
@@ -271,10 +272,9 @@ void ShardAgent::finish(const FoldTask& task) {
   take_effects(communicator);
 }
 
-std::size_t ShardAgent::do_work() {
+std::size_t ShardAgent::do_work(TimeNs begun) {
+  if (begun >= next_release_) release_idle(begun);
   std::size_t steps = 0;
-  if (small_.empty() && bulk_.empty()) return steps;
-  const TimeNs begun = clock_();
   while (!small_.empty() || !bulk_.empty()) {
     FoldQueue& queue = small_.empty() ? bulk_ : small_;
     FoldTask& task = queue.front();
@@ -292,16 +292,21 @@ std::size_t ShardAgent::do_work() {
 }
 
 void ShardAgent::release_idle(TimeNs now) {
+  next_release_ = kNever;
   for (auto& [name, job] : jobs_) {
     for (auto& [id, communicator] : job->communicators) {
-      if (!communicator->touched || now - communicator->last_use < idle_release_) continue;
-      if (core_.slots_in_use(communicator->board) != 0) continue;
+      if (!communicator->touched) continue;
+      const bool idle = core_.slots_in_use(communicator->board) == 0 && now - communicator->last_use >= idle_release_;
       const bool sent = std::all_of(job->lanes.begin(), job->lanes.end(), [&](const Lane& lane) {
         return !lane.open || transport_->drained(lane.id);
       });
-      if (!sent) continue;
-      communicator->memory.give_back();
-      communicator->touched = false;
+      if (idle && sent) {
+        communicator->memory.give_back();
+        communicator->touched = false;
+      } else {
+        const TimeNs again = idle ? now + kSecond : std::max(communicator->last_use + idle_release_, now + kSecond);
+        next_release_ = std::min(next_release_, again);
+      }
     }
   }
 }

@@ -12,6 +12,7 @@
 #include "server/core/shard_core.h"
 #include "server/snapshot.h"
 #include "transport/base/region.h"
+#include "transport/agent.h"
 #include "transport/transport.h"
 
 namespace redsum::server {
@@ -19,7 +20,7 @@ namespace redsum::server {
 // Bytes that one communicator of `members` ranks reserves on one shard: (n + 2) places for every slot of both windows.
 std::uint64_t reservation_bytes(std::uint32_t members, const wire::JobSettings& settings) noexcept;
 
-class ShardAgent final : public transport::LaneSink {
+class ShardAgent final : public transport::LaneSink, public Agent {
  public:
   using Clock = std::function<TimeNs()>;
   // A chunk on whose call the ranks do not agree; reported once per communicator.
@@ -37,10 +38,10 @@ class ShardAgent final : public transport::LaneSink {
   void close_job(const std::string& job);
   void adopt(std::unique_ptr<transport::Link> link);  // a link of a job that is not open here is closed
 
-  // Folds for at most about 100 us; returns how many steps it made. Call again at once while it is not 0.
-  std::size_t do_work();
-  // Now and then (once a second is enough): gives back the pages of communicators that have been idle for long.
-  void release_idle(TimeNs now);
+  // Folds for at most about 100 us; returns how many steps it made. Now and then it gives back the pages of communicators
+  // that have been idle for long.
+  std::size_t do_work(TimeNs now) override;
+  TimeNs next_deadline() const override { return next_release_; }
 
   const ShardCounters& counters() const { return counters_; }
   std::vector<JobOnReducer> jobs() const;
@@ -111,6 +112,7 @@ class ShardAgent final : public transport::LaneSink {
   void finish(const FoldTask& task);
   void take_effects(Communicator& communicator);
   void end_lane(transport::LaneId lane, const Status& why);
+  void release_idle(TimeNs now);
 
   const Clock clock_;
   const OnDisagreement on_disagreement_;
@@ -124,6 +126,7 @@ class ShardAgent final : public transport::LaneSink {
   LaneState* last_state_ = nullptr;
   std::vector<Communicator*> boards_;  // by BoardIndex
   FoldQueue small_, bulk_;
+  TimeNs next_release_ = kNever;
   std::vector<const void*> inputs_;
   ShardCounters counters_;
 };

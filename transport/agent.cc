@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transport/agent.h"
 
-#include <pthread.h>
-#include <signal.h>
-
 #include <future>
+
+#include "transport/base/thread.h"
 
 namespace redsum {
 
@@ -13,12 +12,7 @@ AgentThread::AgentThread(std::string name) : name_(std::move(name)) {}
 AgentThread::~AgentThread() { stop(); }
 
 void AgentThread::start(transport::Transport& transport, Agent& agent) {
-  // The host program's signals are its own: no handler of it may run on our threads.
-  sigset_t all, before;
-  ::sigfillset(&all);
-  ::pthread_sigmask(SIG_SETMASK, &all, &before);
-  thread_ = std::thread([this, &transport, &agent] { run(transport, agent); });
-  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  thread_ = start_thread(name_, [this, &transport, &agent] { run(transport, agent); });
 }
 
 void AgentThread::stop() {
@@ -37,7 +31,6 @@ void AgentThread::call(const std::function<void()>& work) {
 }
 
 void AgentThread::run(transport::Transport& transport, Agent& agent) {
-  ::pthread_setname_np(::pthread_self(), name_.substr(0, 15).c_str());
   TimeNs awake_since = monotonic_now();
   while (!stopping_.load(std::memory_order_relaxed)) {
     std::size_t work = loop_.poll();

@@ -1,0 +1,311 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/job.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "transport/base/log.h"
+#include "transport/base/thread.h"
+#include "transport/tcp/tcp.h"
+
+namespace redsum::client {
+namespace {
+
+std::string host_and_pid() {
+  char host[256] = {};
+  ::gethostname(host, sizeof host - 1);
+  return std::string(host) + ":" + std::to_string(::getpid());
+}
+
+}  // namespace
+
+void Job::Worker::push(CommunicatorId id, CallPtr call) {
+  std::lock_guard lock(mutex_);
+  inbox_.emplace_back(id, std::move(call));
+  waiting_.store(true, std::memory_order_release);
+}
+
+std::size_t Job::Worker::do_work(TimeNs now) {
+  std::size_t work = 0;
+  if (waiting_.load(std::memory_order_acquire)) {
+    {
+      std::lock_guard lock(mutex_);
+      taken_.swap(inbox_);
+      waiting_.store(false, std::memory_order_relaxed);
+    }
+    for (Submission& submission : taken_) progress.submit(submission.first, std::move(submission.second));
+    work = taken_.size();
+    taken_.clear();
+  }
+  progress.tick(now);
+  return work;
+}
+
+// Reports come on the progress thread; what they lead to happens on the control thread.
+ProgressAgent::Reports Job::reports() {
+  return {
+      [this](CommunicatorId id, Sequence sequence, const wire::CallDescription& call) {
+        loop_.post([=, this] { send(wire::Waiting{id.value, sequence, call}); });
+      },
+      [this](const wire::ReducerInfo& reducer, const Status& why) {
+        loop_.post([this, instance = reducer.instance, text = why.text()] { send(wire::LaneLost{instance, text}); });
+      },
+      [this](CommunicatorId id, const Status& why) {
+        std::lock_guard lock(closed_mutex_);
+        closed_.emplace(id, why);
+        any_closed_.store(true, std::memory_order_release);
+      },
+  };
+}
+
+Job::Job(const Options& options)
+    : options_(options),
+      incarnation_(static_cast<Incarnation>(std::chrono::system_clock::now().time_since_epoch().count())),
+      worker_(reports()),
+      progress_thread_("redsum-data") {}
+
+Result<std::shared_ptr<Job>> Job::join(const Options& options) {
+  std::shared_ptr<Job> job(new Job(options));
+  auto transport = tcp::make_transport(job->progress_thread_.loop(), job->worker_.progress);
+  if (!transport) return failure(transport.error());
+  job->transport_ = std::move(*transport);
+  job->worker_.progress.use(*job->transport_);
+  job->deadline_ = monotonic_now() + options.connect_timeout;
+  job->dialer_ = tcp::make_dialer(job->loop_);
+  job->timer_ = std::make_unique<Timer>(job->loop_);
+  job->progress_thread_.start(*job->transport_, job->worker_);
+  auto joined = job->joined_.get_future();
+  job->thread_ = start_thread("redsum-control", [raw = job.get()] {
+    raw->begin();
+    raw->loop_.run();
+  });
+  if (Status status = joined.get(); !status) return failure(std::move(status));
+  return job;
+}
+
+Job::~Job() {
+  if (thread_.joinable()) {
+    loop_.post([this] {
+      dialing_.reset();
+      dialer_.reset();
+      timer_.reset();
+      if (connection_) connection_->close();
+      connection_.reset();
+    });
+    loop_.stop();
+    thread_.join();
+  }
+  progress_thread_.stop();
+  transport_.reset();
+}
+
+void Job::begin() {
+  control::DialSpec spec;
+  spec.addresses = options_.coordinators;
+  spec.hello.purpose = wire::Purpose::control_worker;
+  spec.hello.job = options_.job_id;
+  spec.hello.rank = options_.rank;
+  spec.hello.incarnation = incarnation_;
+  spec.key = options_.pool_key;
+  spec.deadline = deadline_;
+  dialing_ = control::dial(loop_, std::move(spec), [this](Result<std::shared_ptr<control::Connection>> connection) {
+    if (!connection) {
+      finish_join({connection.error().code(), "cannot reach the coordinator: " + connection.error().text()});
+      return;
+    }
+    connection_ = std::move(*connection);
+    last_heard_ = monotonic_now();
+    connection_->start([this](wire::Message message) { on_message(message); }, [this](const Status& why) { coordinator_lost(why); });
+    wire::Join join;
+    join.world_size = options_.world_size;
+    join.host = host_and_pid();
+    join.version = REDSUM_VERSION;
+    join.settings.chunk_bytes = options_.chunk_bytes;
+    join.settings.window = options_.window;
+    send(join);
+    beat();
+  });
+}
+
+void Job::on_message(const wire::Message& message) {
+  last_heard_ = monotonic_now();
+  if (const auto* m = std::get_if<wire::Joined>(&message)) return handle(*m);
+  if (const auto* m = std::get_if<wire::Fail>(&message)) return handle(*m);
+  if (const auto* m = std::get_if<wire::Describe>(&message)) return handle(*m);
+  if (const auto* m = std::get_if<wire::Created>(&message)) return finish_create(m->request, CommunicatorId(m->communicator));
+  if (const auto* m = std::get_if<wire::CreateFailed>(&message))
+    return finish_create(m->request, failure(m->code, m->text));
+  if (const auto* m = std::get_if<wire::Stalled>(&message))
+    progress_thread_.loop().post([this, stalled = *m] { worker_.progress.on_stalled(stalled); });
+}
+
+void Job::handle(const wire::Joined& message) {
+  if (!joining_ || !links_.empty()) return;
+  record_ = message.record;
+  lane_key_ = wire::lane_key(options_.pool_key, options_.job_id, record_.lane_nonce);
+  const std::vector<ShardAddress> shards = shard_order(record_);
+  if (shards.empty()) return finish_join({Code::reducer_lost, "the coordinator named no reducer for the job"});
+  links_.resize(shards.size());
+  links_missing_ = shards.size();
+  for (std::size_t shard = 0; shard < shards.size(); ++shard) open_lane(shard);
+}
+
+void Job::open_lane(std::size_t shard) {
+  const ShardAddress at = shard_order(record_)[shard];
+  const wire::ReducerInfo& reducer = record_.reducers[at.reducer];
+  wire::Hello hello;
+  hello.purpose = wire::Purpose::lane;
+  hello.job = options_.job_id;
+  hello.rank = options_.rank;
+  hello.incarnation = incarnation_;
+  hello.shard = at.shard;
+  hello.target_instance = reducer.instance;
+  dialer_->dial(reducer.address, hello, lane_key_, deadline_,
+                [this, shard](Result<std::unique_ptr<transport::Link>> link) { on_lane(shard, std::move(link)); });
+}
+
+void Job::on_lane(std::size_t shard, Result<std::unique_ptr<transport::Link>> link) {
+  if (!joining_) return;
+  if (!link) {
+    const wire::ReducerInfo& reducer = record_.reducers[shard_order(record_)[shard].reducer];
+    finish_join({link.error().code() == Code::timeout ? Code::reducer_lost : link.error().code(),
+                 "cannot open a lane to reducer " + reducer.name + " (" + reducer.address + "): " + link.error().text()});
+    return;
+  }
+  links_[shard] = std::move(*link);
+  if (--links_missing_ == 0) start_data_path();
+}
+
+void Job::start_data_path() {
+  progress_thread_.loop().post([this] {
+    ProgressAgent& progress = worker_.progress;
+    progress.enter(record_);
+    for (std::size_t shard = 0; shard < links_.size(); ++shard) progress.adopt(shard, std::move(links_[shard]));
+    const Status status = progress.open_communicator(CommunicatorId(0), Rank(options_.rank), options_.world_size);
+    loop_.post([this, status] {
+      if (status) send(wire::Ready{});
+      finish_join(status);
+    });
+  });
+}
+
+void Job::finish_join(const Status& status) {
+  if (!joining_) return;
+  joining_ = false;
+  joined_.set_value(status);
+}
+
+void Job::handle(const wire::Fail& message) {
+  const Status why(message.code, message.text);
+  if (joining_ || message.communicator == wire::kEveryCommunicator) return end(why);
+  progress_thread_.loop().post([this, why, id = CommunicatorId(static_cast<std::uint16_t>(message.communicator))] {
+    worker_.progress.fail(id, why);
+  });
+}
+
+// The coordinator wants to know what a call was, to tell the ranks how their calls differ.
+void Job::handle(const wire::Describe& message) {
+  progress_thread_.loop().post([this, message] {
+    const wire::CallDescription* call = worker_.progress.describe(CommunicatorId(message.communicator), message.sequence);
+    if (!call) return;
+    loop_.post([this, answer = wire::Waiting{message.communicator, message.sequence, *call}] { send(answer); });
+  });
+}
+
+void Job::beat() {
+  if (!connection_) return;
+  const TimeNs now = monotonic_now();
+  // The coordinator ends a formation in time and says who is missing; this is for one that does not answer at all.
+  if (joining_ && now > deadline_ + kSecond)
+    finish_join({Code::timeout, "the coordinator did not form the job within connect_timeout"});
+  if (now - last_heard_ > options_.heartbeat_timeout) {
+    const std::string address = connection_->peer_address();
+    connection_->close();
+    return coordinator_lost({Code::peer_lost, "no heartbeat from the coordinator at " + address + " for longer than heartbeat_timeout"});
+  }
+  send(wire::Heartbeat{++beats_});
+  timer_->at(now + options_.heartbeat_timeout / 3, [this] { beat(); });
+}
+
+void Job::coordinator_lost(const Status& why) {
+  connection_.reset();
+  end({Code::reducer_lost, "the coordinator is lost: " + why.text() + "; the job's collectives end"});
+}
+
+// Everything of this job ends.
+void Job::end(const Status& why) {
+  finish_join(why);
+  while (!creations_.empty()) finish_create(creations_.begin()->first, failure(why));
+  progress_thread_.loop().post([this, why] { worker_.progress.fail_all(why); });
+}
+
+Result<CommunicatorId> Job::create(const std::vector<std::uint32_t>& members) {
+  auto done = std::make_shared<std::promise<Result<CommunicatorId>>>();
+  auto future = done->get_future();
+  loop_.post([this, members, done] {
+    if (!connection_) return done->set_value(failure(Code::closed, "the job has ended"));
+    const std::uint64_t request = next_request_++;
+    creations_[request] = {members, done};
+    send(wire::Create{request, members});
+  });
+  // The coordinator ends every creation within its own limit; this one is for a coordinator that does not answer at all.
+  const auto limit = std::chrono::nanoseconds(options_.connect_timeout) + std::chrono::seconds(5);
+  if (future.wait_for(limit) != std::future_status::ready)
+    return failure(Code::timeout, "the coordinator did not open the communicator within connect_timeout");
+  return future.get();
+}
+
+void Job::finish_create(std::uint64_t request, Result<CommunicatorId> result) {
+  const auto found = creations_.find(request);
+  if (found == creations_.end()) return;
+  const Creation creation = std::move(found->second);
+  creations_.erase(found);
+  if (!result) return creation.done->set_value(std::move(result));
+  const auto at = std::find(creation.members.begin(), creation.members.end(), options_.rank);
+  const Rank rank(static_cast<std::uint32_t>(at - creation.members.begin()));
+  const auto members = static_cast<std::uint32_t>(creation.members.size());
+  progress_thread_.loop().post([this, rank, members, id = *result, done = creation.done] {
+    const Status status = worker_.progress.open_communicator(id, rank, members);
+    done->set_value(status ? Result<CommunicatorId>(id) : failure(status));
+  });
+}
+
+void Job::close_locally(CommunicatorId id) {
+  progress_thread_.call([&] {
+    worker_.progress.close_communicator(id, {Code::closed, "the communicator was closed while the call was pending"});
+  });
+}
+
+void Job::close_communicator(CommunicatorId id, std::uint64_t calls) {
+  close_locally(id);
+  loop_.post([this, id, calls] { send(wire::CloseCommunicator{"", id.value, calls}); });
+  std::lock_guard lock(closed_mutex_);
+  closed_.erase(id);
+}
+
+void Job::leave(std::uint64_t calls) {
+  close_locally(CommunicatorId(0));
+  loop_.post([this, calls] { send(wire::Leave{calls}); });
+}
+
+Status Job::closed(CommunicatorId id) const {
+  if (!any_closed_.load(std::memory_order_acquire)) return {};
+  std::lock_guard lock(closed_mutex_);
+  const auto found = closed_.find(id);
+  return found == closed_.end() ? Status() : found->second;
+}
+
+void Job::submit(CommunicatorId id, CallPtr call) {
+  worker_.push(id, std::move(call));
+  progress_thread_.loop().wake();
+}
+
+transport::Transport::Counters Job::counters() {
+  transport::Transport::Counters counters;
+  progress_thread_.call([&] { counters = transport_->counters(); });
+  return counters;
+}
+
+}  // namespace redsum::client

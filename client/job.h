@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+// A process' membership in one job: the control thread (coordinator connection, heartbeats, opening lanes) and the progress
+// thread (the data path). Created by join(), ended by leave() or destruction. All functions may be called from any thread.
+#pragma once
+#include <atomic>
+#include <future>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "client/options.h"
+#include "client/progress_agent.h"
+#include "transport/agent.h"
+#include "transport/control/connection.h"
+
+namespace redsum::client {
+
+class Job {
+ public:
+  // Blocks until the job is formed and every lane is open, at most options.connect_timeout.
+  static Result<std::shared_ptr<Job>> join(const Options& options);
+  ~Job();
+
+  const Options& options() const { return options_; }
+  const wire::EpochRecord& record() const { return record_; }  // constant once joined
+
+  // A communicator of these ranks of the job, in that order; all of them call. Blocks, at most options.connect_timeout.
+  Result<CommunicatorId> create(const std::vector<std::uint32_t>& members);
+  // This rank took part in `calls` calls and takes part in no more. Pending ones end with closed.
+  void close_communicator(CommunicatorId id, std::uint64_t calls);
+  // Tells the coordinator that going is no loss. `calls`: of the world communicator.
+  void leave(std::uint64_t calls);
+
+  Status closed(CommunicatorId id) const;               // ok, or the error that closed it; cheap while nothing is closed
+  void submit(CommunicatorId id, CallPtr call);
+  transport::Transport::Counters counters();
+
+ private:
+  explicit Job(const Options& options);
+
+  // The progress thread's agent: takes submissions in, then lets ProgressAgent work.
+  class Worker final : public Agent {
+   public:
+    explicit Worker(ProgressAgent::Reports reports) : progress(monotonic_now, std::move(reports)) {}
+    void push(CommunicatorId id, CallPtr call);         // any thread
+    std::size_t do_work(TimeNs now) override;
+    TimeNs next_deadline() const override { return progress.next_deadline(); }
+    ProgressAgent progress;
+
+   private:
+    using Submission = std::pair<CommunicatorId, CallPtr>;
+    std::mutex mutex_;
+    std::vector<Submission> inbox_, taken_;
+    std::atomic<bool> waiting_{false};
+  };
+
+  void close_locally(CommunicatorId id);
+
+  // -- control thread
+  void begin();
+  void on_message(const wire::Message& message);
+  void handle(const wire::Joined& message);
+  void handle(const wire::Fail& message);
+  void handle(const wire::Describe& message);
+  void open_lane(std::size_t shard);
+  void on_lane(std::size_t shard, Result<std::unique_ptr<transport::Link>> link);
+  void start_data_path();
+  void beat();
+  void coordinator_lost(const Status& why);
+  void end(const Status& why);
+  void finish_join(const Status& status);
+  void finish_create(std::uint64_t request, Result<CommunicatorId> result);
+  void send(const wire::Message& message) { if (connection_) connection_->send(message); }
+  ProgressAgent::Reports reports();
+
+  const Options options_;
+  const Incarnation incarnation_;
+  Worker worker_;
+  AgentThread progress_thread_;
+  std::unique_ptr<transport::Transport> transport_;
+
+  Loop loop_;
+  std::shared_ptr<control::Connection> connection_;
+  std::shared_ptr<void> dialing_;
+  std::unique_ptr<transport::Dialer> dialer_;
+  std::unique_ptr<Timer> timer_;
+  TimeNs deadline_ = kNever, last_heard_ = 0;
+  std::uint64_t beats_ = 0;
+  wire::EpochRecord record_;
+  wire::Key lane_key_{};
+  std::vector<std::unique_ptr<transport::Link>> links_;  // while lanes are opened, by shard
+  std::size_t links_missing_ = 0;
+  bool joining_ = true;
+  std::promise<Status> joined_;
+
+  struct Creation {
+    std::vector<std::uint32_t> members;
+    std::shared_ptr<std::promise<Result<CommunicatorId>>> done;
+  };
+  std::map<std::uint64_t, Creation> creations_;  // control thread
+  std::uint64_t next_request_ = 0;
+
+  mutable std::mutex closed_mutex_;
+  std::map<CommunicatorId, Status> closed_;
+  std::atomic<bool> any_closed_{false};
+  std::thread thread_;
+};
+
+}  // namespace redsum::client

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// How a process joins a job: the C struct's values, owned, checked, with what the environment says.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "client/redsum.h"
+#include "transport/base/status.h"
+#include "transport/base/time.h"
+#include "transport/wire/handshake.h"
+
+namespace redsum::client {
+
+struct Options {
+  std::vector<std::string> coordinators;
+  std::string job_id;
+  wire::Key pool_key{};
+  std::uint32_t rank = 0, world_size = 1;
+  std::uint32_t chunk_bytes = 0;
+  std::uint16_t window = 0;
+  DurationNs connect_timeout = 60 * kSecond;
+  DurationNs operation_timeout = 300 * kSecond;
+  DurationNs heartbeat_timeout = 3 * kSecond;
+};
+
+// Defaults, then the environment. Values that do not parse are left for check_options() to name.
+void options_from_environment(redsum_options& options);
+
+// invalid_argument naming the field, its value and what is expected; also reads the secret file.
+Result<Options> check_options(const redsum_options& options);
+
+}  // namespace redsum::client
