@@ -65,16 +65,16 @@ def count_pytest(output):
 def count_entry(name, status, output):
     """Totals of one ctest entry: its program's own count where it has one, else the entry itself."""
     inner = count_googletest(output) or count_pytest(output)
-    if inner is None or inner.passed + inner.failed + inner.skipped == 0:
+    if inner is None:
         inner = Totals(passed=1 if status == "run" else 0)
+    elif inner.passed + inner.failed + inner.skipped == 0:
+        inner.failed, inner.failures = 1, [f"{name} ran no test"]
     if status == "notrun":
         inner = Totals(skipped=1)
         inner.skips = [(name, "ctest did not run it")]
     elif status != "run":  # failed, crashed, timed out
         if inner.failed == 0:
             inner.failed, inner.failures = 1, [name]
-    elif inner.failed:
-        inner.failures.append(f"{name} ended with exit 0 in spite of that")
     return inner
 
 
