@@ -112,34 +112,33 @@ struct SmallFloat : FloatMath<float, std::uint32_t> {
   }
 };
 
-using E4m3 = SmallFloat<std::uint8_t, 3, 7, 0x7E, 0x7E, 0x7E, 0x7F>;
-using E5m2 = SmallFloat<std::uint8_t, 2, 15, 0x7B, 0x7C, 0x7C, 0x7E>;
+using PortableE4m3 = SmallFloat<std::uint8_t, 3, 7, 0x7E, 0x7E, 0x7E, 0x7F>;
+using PortableE5m2 = SmallFloat<std::uint8_t, 2, 15, 0x7B, 0x7C, 0x7C, 0x7E>;
 
-#if defined(REDSUM_KERNELS_AVX512) || defined(REDSUM_KERNELS_AVX2) || defined(REDSUM_KERNELS_NEON)
+#if defined(REDSUM_HALF_INSTRUCTIONS)  // see simd_width.h
 struct Fp16 : FloatMath<float, std::uint32_t> {
   static constexpr std::size_t kBytes = 2;
+  static REDSUM_INLINE Acc read(const char* p) { return float_from_half(load<Half>(p)); }
+  static REDSUM_INLINE void write(char* p, Acc v) { store(p, half_from_float((v == v) ? v : splat_bits(0x7FC00000U))); }
+};
+
+// With its fields moved into place an e4m3fn value is an fp16 value 2^8 times smaller; its NaN would be 480.
+struct E4m3 : PortableE4m3 {
   static REDSUM_INLINE Acc read(const char* p) {
-#if defined(REDSUM_KERNELS_AVX512)
-    return (Acc)_mm512_cvtph_ps(load<__m256i>(p));
-#elif defined(REDSUM_KERNELS_AVX2)
-    return (Acc)_mm256_cvtph_ps(load<__m128i>(p));
-#else
-    return (Acc)vcvt_f32_f16(vreinterpret_f16_u16(load<uint16x4_t>(p)));
-#endif
+    const Half bytes = half_from_bytes(p);
+    const Acc value = float_from_half(((bytes & 0x7F) << 7) | ((bytes & 0x80) << 8)) * splat(256);
+    return ((Bits)value & 0x7FFFFFFFU) == 0x43F00000U ? splat_bits(0x7FC00000U) : value;
   }
-  static REDSUM_INLINE void write(char* p, Acc v) {
-    v = (v == v) ? v : splat_bits(0x7FC00000U);
-#if defined(REDSUM_KERNELS_AVX512)
-    store(p, _mm512_cvtps_ph((__m512)v, _MM_FROUND_TO_NEAREST_INT));
-#elif defined(REDSUM_KERNELS_AVX2)
-    store(p, _mm256_cvtps_ph((__m256)v, _MM_FROUND_TO_NEAREST_INT));
-#else
-    store(p, vreinterpret_u16_f16(vcvt_f16_f32((float32x4_t)v)));
-#endif
-  }
+};
+
+// e5m2 is the upper half of an fp16 value.
+struct E5m2 : PortableE5m2 {
+  static REDSUM_INLINE Acc read(const char* p) { return float_from_half(half_from_bytes(p) << 8); }
 };
 #else
 using Fp16 = SmallFloat<std::uint16_t, 10, 15, 0x7C00, 0x7C00, 0x7C00, 0x7E00>;
+using E4m3 = PortableE4m3;
+using E5m2 = PortableE5m2;
 #endif
 
 // Integers: sums and products in the unsigned type, where wrapping is defined.

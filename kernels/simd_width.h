@@ -39,6 +39,7 @@ constexpr int kLanes32 = kLanesOf<float>;
 using Float = Vector<float, kLanes32>;
 using Bits = Vector<std::uint32_t, kLanes32>;
 using Signed = Vector<std::int32_t, kLanes32>;
+using Half = Vector<std::uint16_t, kLanes32>;  // the bits of fp16 values
 
 template <class V>
 REDSUM_INLINE V load(const char* p) {
@@ -52,7 +53,8 @@ REDSUM_INLINE void store(char* p, V v) {
   __builtin_memcpy(p, &v, sizeof(v));
 }
 
-// kLanes32 unsigned elements of 8 or 16 bits to 32 bits and back; what is narrowed fits.
+// kLanes32 unsigned elements of 8 or 16 bits to 32 bits and back; what is narrowed fits. Where fp16 has instructions
+// (REDSUM_HALF_INSTRUCTIONS): bytes to 16 bits, and the conversions from and to fp16.
 #if defined(REDSUM_KERNELS_AVX512)
 REDSUM_INLINE Bits widen(const char* p, std::uint16_t) {
   return (Bits)_mm512_cvtepu16_epi32(load<__m256i>(p));
@@ -66,6 +68,16 @@ REDSUM_INLINE void narrow(char* p, Bits v, std::uint16_t) {
 REDSUM_INLINE void narrow(char* p, Bits v, std::uint8_t) {
   store(p, _mm512_cvtepi32_epi8((__m512i)v));
 }
+REDSUM_INLINE Half half_from_bytes(const char* p) {
+  return (Half)_mm256_cvtepu8_epi16(load<__m128i>(p));
+}
+REDSUM_INLINE Float float_from_half(Half h) {
+  return (Float)_mm512_cvtph_ps((__m256i)h);
+}
+REDSUM_INLINE Half half_from_float(Float v) {
+  return (Half)_mm512_cvtps_ph((__m512)v, _MM_FROUND_TO_NEAREST_INT);
+}
+#define REDSUM_HALF_INSTRUCTIONS
 #elif defined(REDSUM_KERNELS_AVX2)
 REDSUM_INLINE Bits widen(const char* p, std::uint16_t) {
   return (Bits)_mm256_cvtepu16_epi32(load<__m128i>(p));
@@ -82,6 +94,16 @@ REDSUM_INLINE void narrow(char* p, Bits v, std::uint16_t) {
 REDSUM_INLINE void narrow(char* p, Bits v, std::uint8_t) {
   store(p, _mm_cvtsi128_si64(_mm_packus_epi16(pack16(v), _mm_setzero_si128())));
 }
+REDSUM_INLINE Half half_from_bytes(const char* p) {
+  return (Half)_mm_cvtepu8_epi16(_mm_cvtsi64_si128(load<long long>(p)));
+}
+REDSUM_INLINE Float float_from_half(Half h) {
+  return (Float)_mm256_cvtph_ps((__m128i)h);
+}
+REDSUM_INLINE Half half_from_float(Float v) {
+  return (Half)_mm256_cvtps_ph((__m256)v, _MM_FROUND_TO_NEAREST_INT);
+}
+#define REDSUM_HALF_INSTRUCTIONS
 #elif defined(__SSE2__)
 REDSUM_INLINE Bits widen(const char* p, std::uint16_t) {
   return (Bits)_mm_unpacklo_epi16(_mm_cvtsi64_si128(load<long long>(p)), _mm_setzero_si128());
@@ -103,9 +125,12 @@ REDSUM_INLINE void narrow(char* p, Bits v, std::uint8_t) {
 REDSUM_INLINE Bits widen(const char* p, std::uint16_t) {
   return (Bits)vmovl_u16(load<uint16x4_t>(p));
 }
-REDSUM_INLINE Bits widen(const char* p, std::uint8_t) {
+REDSUM_INLINE Half half_from_bytes(const char* p) {
   const uint8x8_t bytes = vreinterpret_u8_u32(vdup_n_u32(load<std::uint32_t>(p)));
-  return (Bits)vmovl_u16(vget_low_u16(vmovl_u8(bytes)));
+  return (Half)vget_low_u16(vmovl_u8(bytes));
+}
+REDSUM_INLINE Bits widen(const char* p, std::uint8_t) {
+  return (Bits)vmovl_u16((uint16x4_t)half_from_bytes(p));
 }
 REDSUM_INLINE void narrow(char* p, Bits v, std::uint16_t) {
   store(p, vmovn_u32((uint32x4_t)v));
@@ -114,6 +139,13 @@ REDSUM_INLINE void narrow(char* p, Bits v, std::uint8_t) {
   const uint16x4_t words = vmovn_u32((uint32x4_t)v);
   store(p, vget_lane_u32(vreinterpret_u32_u8(vmovn_u16(vcombine_u16(words, words))), 0));
 }
+REDSUM_INLINE Float float_from_half(Half h) {
+  return (Float)vcvt_f32_f16(vreinterpret_f16_u16((uint16x4_t)h));
+}
+REDSUM_INLINE Half half_from_float(Float v) {
+  return (Half)vreinterpret_u16_f16(vcvt_f16_f32((float32x4_t)v));
+}
+#define REDSUM_HALF_INSTRUCTIONS
 #else
 template <class Storage>
 REDSUM_INLINE Bits widen(const char* p, Storage) {
