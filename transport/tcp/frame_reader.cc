@@ -8,7 +8,7 @@
 
 #include "transport/tcp/lane.h"
 #include "transport/tcp/socket.h"
-#include "transport/tcp/violation.h"
+#include "transport/wire/violation.h"
 
 namespace redsum::tcp {
 namespace {
@@ -98,23 +98,23 @@ bool FrameReader::parse(Target& target, transport::Transport::Counters& counters
 bool FrameReader::begin_frame(const std::byte* header_bytes, Status& why) {
   std::memcpy(&header_, header_bytes, sizeof header_);
   if (const char* field = wire::check_header(header_)) {
-    why = violation(header_, field);
+    why = wire::violation(header_, field);
     return false;
   }
   const auto found = communicators_.find(header_.communicator);
   if (found == communicators_.end()) {
-    why = violation("communicator", header_.communicator, "not one that is open on this lane");
+    why = wire::violation("communicator", header_.communicator, "not one that is open on this lane");
     return false;
   }
   const Places& to = found->second;
   dropping_ = to.hidden;
   if (!dropping_) {
     if (header_.place >= to.table.places) {
-      why = violation("place", header_.place, "limit " + std::to_string(to.table.places));
+      why = wire::violation("place", header_.place, "limit " + std::to_string(to.table.places));
       return false;
     }
     if (header_.payload_bytes > to.table.place_bytes) {
-      why = violation("payload bytes", header_.payload_bytes, "limit " + std::to_string(to.table.place_bytes));
+      why = wire::violation("payload bytes", header_.payload_bytes, "limit " + std::to_string(to.table.place_bytes));
       return false;
     }
     destination_ = to.table.first + header_.place * to.table.stride;
@@ -135,7 +135,7 @@ bool FrameReader::end_frame(Target& target, transport::Transport::Counters& coun
   const Bytes payload(destination_, header_.payload_bytes);
   if (header_.has(wire::kFlagPayloadCrc)) {
     if (const std::uint32_t crc = wire::crc32c(payload); crc != header_.payload_crc) {
-      why = violation("payload CRC", header_.payload_crc, "the bytes have " + std::to_string(crc));
+      why = wire::violation("payload CRC", header_.payload_crc, "the bytes have " + std::to_string(crc));
       return false;
     }
   }

@@ -7,9 +7,9 @@
 #include "transport/base/status.h"
 #include "transport/wire/header.h"
 
-namespace redsum::tcp {
+namespace redsum::wire {
 
 Status violation(std::string_view field, std::uint64_t value, std::string_view limit);
-Status violation(const wire::Header& header, std::string_view field);  // `field`: what check_header() returned
+Status violation(const Header& header, std::string_view field);  // `field`: what check_header() returned
 
-}  // namespace redsum::tcp
+}  // namespace redsum::wire
