@@ -1,0 +1,98 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""Server mode against its ceiling on loopback: `./dev bench echo`.
+
+Runs redsum-perf (4 workers, 2 reducers, fp32 sum, every element checked) and an echo program of the same bytes over the
+same kind of sockets in turn, so that both meet the same machine, and prints the medians and their ratio.
+Ends with 1 when a program fails, an element is wrong, or the ratio is above --max-ratio.
+"""
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+
+LIMIT_S = 300
+
+
+def run_json(command):
+    """The one JSON object that the command prints."""
+    done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S)
+    if done.returncode != 0:
+        sys.exit(f"bench-echo: {' '.join(map(str, command))} ended with {done.returncode}:\n{done.stderr}{done.stdout}")
+    return json.loads(done.stdout)
+
+
+def run_redsum(options, size):
+    result = run_json([options.bin / "redsumrun", "-np", str(options.workers), "--reducers", str(options.reducers),
+                       "--shards", str(options.shards), "--no-prefix", options.bin / "redsum-perf", "-b", str(size),
+                       "-e", str(size), "-n", str(options.iterations), "-w", "2", "-d", "fp32", "-o", "sum", "-c", "1",
+                       "--format", "json"])
+    if result["total_wrong"] != 0:
+        sys.exit(f"bench-echo: {result['total_wrong']} elements came out wrong")
+    return result
+
+
+def run_echo(options, size, like):
+    """The echo with the lanes, chunks and window that redsum used."""
+    return run_json([options.bin / "echo_bench", "--workers", str(options.workers), "--servers", str(like["shards"]),
+                     "--bytes", str(size), "--chunk", str(like["chunk_bytes"]), "--window", str(like["window"]),
+                     "--iterations", str(options.iterations), "--warmup", "2"])
+
+
+def measure(options, size):
+    redsum, echo = [], []
+    for _ in range(options.repetitions):
+        result = run_redsum(options, size)
+        redsum.append(result["results"][0]["time_us"])
+        echo.append(run_echo(options, size, result)["median_us"])
+    row = {"bytes": size, "redsum_us": redsum, "echo_us": echo, "redsum_median_us": statistics.median(redsum),
+           "echo_median_us": statistics.median(echo)}
+    row["ratio"] = row["redsum_median_us"] / row["echo_median_us"]
+    row["ratio_of_pairs"] = statistics.median(r / e for r, e in zip(redsum, echo))
+    row.update({key: result[key] for key in ("reducers", "shards", "chunk_bytes", "window", "transport", "cpus")})
+    return row
+
+
+def parse():
+    here = Path(sys.argv[0]).absolute()
+    built = here.parent if here.name == "bench-echo" else Path(__file__).resolve().parent.parent / "build/release/bin"
+    parser = argparse.ArgumentParser(prog="bench-echo", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--bin", type=Path, default=built, help="folder of the built programs")
+    parser.add_argument("--workers", type=int, default=4)
+    parser.add_argument("--reducers", type=int, default=2)
+    parser.add_argument("--shards", type=int, default=1, help="of each reducer")
+    parser.add_argument("--sizes", default="16,64", help="in MiB, comma separated")
+    parser.add_argument("--repetitions", type=int, default=5, help="of each program and size, in turn")
+    parser.add_argument("--iterations", type=int, default=10, help="of each repetition, whose median counts")
+    parser.add_argument("--max-ratio", type=float, help="fail above it")
+    parser.add_argument("--json", type=Path, help="default: bench/echo.json in the build folder")
+    return parser.parse_args()
+
+
+def main():
+    options = parse()
+    rows = []
+    print(f"{'MiB':>6} {'redsum (ms)':>12} {'echo (ms)':>10} {'redsum/echo':>12} {'of pairs':>9}", flush=True)
+    for size in options.sizes.split(","):
+        row = measure(options, int(float(size) * 2**20))
+        rows.append(row)
+        print(f"{float(size):6g} {row['redsum_median_us'] / 1e3:12.2f} {row['echo_median_us'] / 1e3:10.2f} "
+              f"{row['ratio']:12.3f} {row['ratio_of_pairs']:9.3f}", flush=True)
+    first = rows[0]
+    print(f"{options.workers} workers, {first['reducers']} reducers, {first['shards']} shards in all, chunk {first['chunk_bytes']}, "
+          f"window {first['window']}, {first['transport']} on loopback, cpus {first['cpus']}; medians of "
+          f"{options.repetitions} runs of {options.iterations}")
+    path = options.json or options.bin.parent / "bench/echo.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps({"load_average": os.getloadavg(), "rows": rows}, indent=2) + "\n")
+    too_slow = [row for row in rows if options.max_ratio and row["ratio"] > options.max_ratio]
+    if too_slow:
+        print(f"bench-echo: the ratio {too_slow[0]['ratio']:.3f} is above {options.max_ratio}")
+    return 1 if too_slow else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
