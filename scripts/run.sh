@@ -34,9 +34,9 @@ cmd_demo() {
 
 cmd_sim() {
   local preset=release arg
-  for arg in "$@"; do case $arg in --mutant* | --list-mutants | --mutants) preset=dev ;; esac done
-  build_preset $preset redsum-sim || exit 1
-  exec "build/$preset/bin/redsum-sim" "$@"
+  for arg in "$@"; do case $arg in --mutant*) preset=dev ;; esac done
+  build_preset $preset sim || exit 1
+  exec "build/$preset/tests/sim" "$@"
 }
 
 cmd_bench() {

@@ -16,13 +16,13 @@ def lint(run):
 
 
 def simulate(run, preset, seeds):
-    run.command(f"simulation, {seeds} seeds ({preset})", [f"build/{preset}/bin/redsum-sim", "--seeds", str(seeds)])
+    run.command(f"simulation, {seeds} seeds ({preset})", [f"build/{preset}/tests/sim", "--seeds", str(seeds)])
 
 
 def mutants(run):
     """Every deliberate fault must be caught: the simulator fails when one is not."""
-    if run.build("dev", ["redsum-sim"]):
-        run.command("simulation, every mutant is caught", ["build/dev/bin/redsum-sim", "--mutants"], limit_s=900)
+    if run.build("dev", ["sim"]):
+        run.command("simulation, every mutant is caught", ["build/dev/tests/sim", "--mutant", "all", "--seeds", "300"], limit_s=900)
 
 
 def quick(run):
@@ -39,7 +39,7 @@ def push(run):
         run.ctest("processes (release)", "release", label="^e2e$", limit_s=900)
         simulate(run, "release", 2000)
     mutants(run)
-    if run.build_label("asan", CORE) and run.build("asan", ["redsum-sim"]):
+    if run.build_label("asan", CORE) and run.build("asan", ["sim"]):
         run.ctest("unit, conformance (ASan, UBSan)", "asan", label=CORE)
         simulate(run, "asan", 200)
     if run.build_label("tsan", "^threads$"):
@@ -55,7 +55,7 @@ def sanitized(preset):
 
 
 def seeds(run):
-    if run.build("release", ["redsum-sim"]):
+    if run.build("release", ["sim"]):
         simulate(run, "release", 20000)
 
 

@@ -31,7 +31,7 @@ MAY_INCLUDE = {
 OUTSIDE = {  # regular expression of an include -> folders that may have it
     r"boost/.*": ["transport/loop", "transport/tcp", "transport/control", "server/admin", "bench", "tests"],
     r"(infiniband|rdma)/.*": ["transport/rdma", "tests"],
-    r"prometheus/.*": ["server/admin", "tests"],
+    r"prometheus/.*": ["server/metrics", "tests"],
     r"spdlog/.*": ["server", "tests"],
     r"(CLI|toml\+\+)/.*|toml\.hpp": ["server", "client/run", "bench", "tests"],
     r"nlohmann/.*": ["transport/wire:cc", "server", "client/run", "bench", "tests"],

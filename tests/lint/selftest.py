@@ -57,7 +57,7 @@ SAMPLES = [
     ("includes", "transport/tcp/lane.cc", CC + "#include <boost/asio.hpp>\n", 0),
     ("includes", "client/progress.cc", CC + "#include <boost/asio.hpp>\n", 1),
     ("includes", "server/shard.cc", CC + "#include <prometheus/registry.h>\n", 1),
-    ("includes", "server/admin_metrics.cc", CC + "#include <prometheus/registry.h>\n", 0),
+    ("includes", "server/metrics.cc", CC + "#include <prometheus/registry.h>\n", 0),
     ("includes", "transport/wire/control.h", H + "#include <nlohmann/json.hpp>\n", 1),
     ("includes", "transport/wire/control.cc", CC + "#include <nlohmann/json.hpp>\n", 0),
     ("includes", "transport/tcp/lane.cc", CC + "#include <infiniband/verbs.h>\n", 1),
