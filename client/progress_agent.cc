@@ -260,7 +260,7 @@ void ProgressAgent::finish(Communicator& communicator, Sequence sequence) {
 void ProgressAgent::roll_back(Call& call, const CommunicatorCore& core) {
   const std::uint64_t chunk = core.settings().chunk_bytes / dtype_bytes(call.description.wire_dtype);
   for (std::size_t i = 0; i < call.backups.size(); ++i) {
-    if (!call.backups[i] || !call.rollback) continue;
+    if (!call.backups[i] || !call.rollback || mutant("no_rollback")) continue;
     const std::uint64_t offset = i * chunk;
     const std::uint64_t elements = std::min(chunk, call.description.count - offset);
     scatter(call, offset, elements, call.description.dtype, call.backups[i]);

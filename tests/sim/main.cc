@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+// sim: runs seeds of the whole-system simulation, or a mutant that must be caught.
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+
+#include "tests/sim/world.h"
+#include "transport/base/log.h"
+#include "transport/base/mutant.h"
+
+namespace {
+
+using namespace redsum;
+
+constexpr const char* kMutants[] = {"fold_without_last", "wrong_fold_order", "window_too_large", "staging_shared",
+                                    "no_agreement",      "duplicate_counted", "no_rollback"};
+
+struct Arguments {
+  std::uint64_t first = 0, seeds = 200;
+  double seconds = 0;
+  bool verbose = false, coverage = true;
+  std::string mutant;
+};
+
+int usage() {
+  std::fprintf(stderr, "usage: sim [--seeds N] [--seed S] [--seconds T] [--mutant NAME|all] [-v]\nmutants:");
+  for (const char* name : kMutants) std::fprintf(stderr, " %s", name);
+  std::fprintf(stderr, "\n");
+  return 2;
+}
+
+bool parse(int argc, char** argv, Arguments& arguments) {
+  for (int i = 1; i < argc; ++i) {
+    const auto is = [&](const char* name) { return std::strcmp(argv[i], name) == 0 && i + 1 < argc; };
+    if (is("--seeds")) arguments.seeds = std::strtoull(argv[++i], nullptr, 10);
+    else if (is("--seed")) arguments.first = std::strtoull(argv[++i], nullptr, 10), arguments.seeds = 1;
+    else if (is("--first")) arguments.first = std::strtoull(argv[++i], nullptr, 10);
+    else if (is("--seconds")) arguments.seconds = std::strtod(argv[++i], nullptr), arguments.seeds = ~0ull;
+    else if (is("--mutant")) arguments.mutant = argv[++i];
+    else if (std::strcmp(argv[i], "-v") == 0) arguments.verbose = true;
+    else return false;
+  }
+  return true;
+}
+
+struct Outcome {
+  std::uint64_t run = 0, broken = 0, hash = 0;
+};
+
+Outcome run_seeds(const Arguments& arguments, sim::Coverage& coverage, bool report) {
+  Outcome outcome;
+  const auto begun = std::chrono::steady_clock::now();
+  for (std::uint64_t seed = arguments.first; outcome.run < arguments.seeds; ++seed, ++outcome.run) {
+    if (arguments.seconds > 0 &&
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count() > arguments.seconds)
+      break;
+    try {
+      sim::World world(seed, coverage, arguments.verbose);
+      world.run();
+      outcome.hash = outcome.hash * 1099511628211ull ^ world.trace_hash();
+    } catch (const sim::Broken& broken) {
+      if (report && outcome.broken < 10) std::printf("seed %llu: %s\n", static_cast<unsigned long long>(seed), broken.what());
+      ++outcome.broken;
+    }
+  }
+  return outcome;
+}
+
+// Each mutant must be caught in at least 1 % of the seeds.
+int run_mutants([[maybe_unused]] const Arguments& arguments) {
+#ifdef REDSUM_MUTANTS
+  int missed = 0;
+  for (const char* name : kMutants) {
+    if (arguments.mutant != "all" && arguments.mutant != name) continue;
+    active_mutant = name;
+    sim::Coverage coverage;
+    const Outcome outcome = run_seeds(arguments, coverage, arguments.mutant != "all");
+    const bool caught = outcome.broken * 100 >= outcome.run;
+    std::printf("mutant %-18s %s in %llu of %llu seeds\n", name, caught ? "caught" : "MISSED",
+                static_cast<unsigned long long>(outcome.broken), static_cast<unsigned long long>(outcome.run));
+    missed += !caught;
+  }
+  active_mutant = "";
+  return missed == 0 ? 0 : 1;
+#else
+  std::fprintf(stderr, "sim: this build has no mutants; configure with -DREDSUM_MUTANTS=ON (preset dev)\n");
+  return 2;
+#endif
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Arguments arguments;
+  if (!parse(argc, argv, arguments)) return usage();
+  // The faults are ours: what the agents say about them would be noise.
+  log::set_level(arguments.verbose ? log::Level::info : log::Level::error);
+  if (!arguments.mutant.empty()) return run_mutants(arguments);
+  sim::Coverage coverage;
+  const auto begun = std::chrono::steady_clock::now();
+  const Outcome outcome = run_seeds(arguments, coverage, true);
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
+  for (const auto& [what, count] : coverage.counts) std::printf("  %-28s %llu\n", what.c_str(), static_cast<unsigned long long>(count));
+  std::printf("%llu seeds, %llu broken, %.0f seeds/s, trace %016llx\n", static_cast<unsigned long long>(outcome.run),
+              static_cast<unsigned long long>(outcome.broken), static_cast<double>(outcome.run) / seconds,
+              static_cast<unsigned long long>(outcome.hash));
+  return outcome.broken == 0 && outcome.run > 0 ? 0 : 1;
+}

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/sim/script.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "kernels/convert.h"
+#include "kernels/fold.h"
+
+namespace redsum::sim {
+namespace {
+
+using wire::Kind;
+
+std::uint64_t draw_count(Prng& random, std::uint32_t chunk_bytes, std::size_t element) {
+  const std::uint64_t chunk = chunk_bytes / element;
+  switch (random.below(8)) {
+    case 0: return 0;
+    case 1: return random.between(1, 9);
+    case 2: return random.between(1, 300);
+    case 3: return chunk;
+    case 4: return chunk + 1;
+    default: return random.below(chunk * 9);
+  }
+}
+
+void draw_pieces(Prng& random, PlannedCall& planned) {
+  std::uint64_t left = planned.call.count;
+  while (left != 0 && planned.pieces.size() < 4 && random.chance(50)) {
+    const std::uint64_t take = random.below(left + 1);
+    planned.pieces.push_back(take);  // an empty tensor in the list is fine
+    left -= take;
+  }
+  planned.pieces.push_back(left);
+}
+
+// Values whose sum depends on the order in which they are added.
+constexpr float kTouchy[] = {1e8f, 1.0f, -1e8f, 0.5f, 3.0f, -2.25f, 65504.0f, 1e-3f, -7.0f, 1e4f};
+
+template <typename T>
+void fill_floats(std::vector<std::byte>& data, Prng& random) {
+  for (std::size_t at = 0; at + sizeof(T) <= data.size(); at += sizeof(T)) {
+    const T value = static_cast<T>(kTouchy[random.below(std::size(kTouchy))] * (random.chance(50) ? 1.0f : 0.37f));
+    std::memcpy(&data[at], &value, sizeof value);
+  }
+}
+
+}  // namespace
+
+std::vector<PlannedCall> draw_script(Prng& random, std::size_t calls, std::size_t world, std::size_t groups,
+                                     std::size_t sub_members, std::uint32_t chunk_bytes) {
+  constexpr DType kTypes[] = {DType::fp32, DType::fp32, DType::fp32, DType::bf16, DType::fp16, DType::fp64, DType::int32};
+  constexpr Op kOps[] = {Op::sum, Op::sum, Op::avg, Op::prod, Op::max, Op::min};
+  std::vector<PlannedCall> script;
+  for (std::size_t i = 0; i < calls; ++i) {
+    PlannedCall planned;
+    planned.group = groups > 1 && random.chance(40) ? 1 : 0;
+    wire::CallDescription& call = planned.call;
+    const std::uint64_t kind = random.below(10);
+    call.kind = kind == 0 ? Kind::barrier : kind == 1 ? Kind::broadcast : Kind::allreduce;
+    call.dtype = call.kind == Kind::barrier ? DType::uint8 : kTypes[random.below(std::size(kTypes))];
+    call.wire_dtype = call.dtype;
+    if (call.kind == Kind::allreduce) {
+      call.op = kOps[random.below(std::size(kOps))];
+      if (call.dtype == DType::fp32 && random.chance(25)) call.wire_dtype = random.chance(50) ? DType::bf16 : DType::fp16;
+      if (dtype_is_float(call.dtype) && random.chance(15)) call.prescale = 0.5, call.postscale = 3.0;
+    }
+    if (call.kind == Kind::broadcast)
+      call.root = static_cast<std::uint32_t>(random.below(planned.group == 1 ? sub_members : world));
+    if (call.kind != Kind::barrier) call.count = draw_count(random, chunk_bytes, dtype_bytes(call.wire_dtype));
+    planned.in_place = random.chance(60);
+    planned.wait_for_it = random.chance(40);
+    planned.data_seed = random.next();
+    draw_pieces(random, planned);
+    script.push_back(std::move(planned));
+  }
+  return script;
+}
+
+std::vector<std::byte> input_of(const PlannedCall& planned, std::uint32_t rank) {
+  const wire::CallDescription& call = planned.call;
+  std::vector<std::byte> data(call.count * dtype_bytes(call.dtype));
+  Prng random(planned.data_seed + rank * 7919);
+  if (call.dtype == DType::fp32) {
+    fill_floats<float>(data, random);
+  } else if (call.dtype == DType::fp64) {
+    fill_floats<double>(data, random);
+  } else if (call.dtype == DType::bf16 || call.dtype == DType::fp16) {
+    std::vector<std::byte> wide(call.count * sizeof(float));
+    fill_floats<float>(wide, random);
+    kernels::convert(call.dtype, data.data(), DType::fp32, wide.data(), call.count);
+  } else {
+    for (std::byte& byte : data) byte = static_cast<std::byte>(random.next());
+  }
+  return data;
+}
+
+std::vector<std::byte> expected_of(const PlannedCall& planned, std::uint32_t members, std::uint32_t rank) {
+  const wire::CallDescription& call = planned.call;
+  if (call.kind == Kind::broadcast) return input_of(planned, call.root);
+  std::vector<std::byte> result = input_of(planned, rank);
+  if (call.kind == Kind::barrier || call.count == 0) return result;
+  std::vector<std::vector<std::byte>> contributions;
+  std::vector<const void*> inputs;
+  const std::size_t wire_bytes = call.count * dtype_bytes(call.wire_dtype);
+  for (std::uint32_t r = 0; r < members; ++r) {
+    const std::vector<std::byte> raw = input_of(planned, r);
+    contributions.emplace_back(wire_bytes);
+    kernels::convert(call.wire_dtype, contributions.back().data(), call.dtype, raw.data(), call.count);
+  }
+  for (const auto& contribution : contributions) inputs.push_back(contribution.data());
+  std::vector<std::byte> sum(wire_bytes);
+  kernels::fold({call.wire_dtype, call.op, members, call.prescale, call.postscale}, sum.data(), inputs, call.count);
+  kernels::convert(call.dtype, result.data(), call.wire_dtype, sum.data(), call.count);
+  return result;
+}
+
+}  // namespace redsum::sim

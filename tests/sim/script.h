@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the workers of a simulated job do: a list of collectives drawn from the seed, the data of every rank, and the bits
+// that must come out.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "transport/base/prng.h"
+#include "transport/wire/call.h"
+
+namespace redsum::sim {
+
+struct PlannedCall {
+  std::size_t group = 0;                  // 0: the world; 1: the second communicator
+  wire::CallDescription call;
+  bool in_place = true;
+  bool wait_for_it = false;               // the next call is submitted only after this one ended
+  std::vector<std::uint64_t> pieces;      // element counts of the tensors
+  std::uint64_t data_seed = 0;
+};
+
+std::vector<PlannedCall> draw_script(Prng& random, std::size_t calls, std::size_t world, std::size_t groups,
+                                     std::size_t sub_members, std::uint32_t chunk_bytes);
+
+// What `rank` (of the call's communicator) contributes.
+std::vector<std::byte> input_of(const PlannedCall& planned, std::uint32_t rank);
+// What must be in its output: the left fold in rank order of the whole call at once, without chunks.
+std::vector<std::byte> expected_of(const PlannedCall& planned, std::uint32_t members, std::uint32_t rank);
+
+}  // namespace redsum::sim

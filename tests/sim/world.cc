@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/sim/world.h"
+
+#include <algorithm>
+#include <cstdio>
+
+namespace redsum::sim {
+namespace {
+
+using server::PeerId;
+
+// Passes everything on; one contribution, chosen by the seed, goes out twice.
+class RepeatingTransport final : public transport::Transport {
+ public:
+  RepeatingTransport(transport::Transport& inner, std::uint64_t which, bool& repeated)
+      : inner_(inner), which_(which), repeated_(repeated) {}
+  transport::LaneId adopt(std::unique_ptr<transport::Link> link) override { return inner_.adopt(std::move(link)); }
+  void expose(transport::LaneId lane, CommunicatorId id, const transport::PlaceTable& places) override {
+    inner_.expose(lane, id, places);
+  }
+  void hide(transport::LaneId lane, CommunicatorId id) override { inner_.hide(lane, id); }
+  bool deposit(transport::LaneId lane, const wire::Header& header, ConstBytes payload) override {
+    const bool sent = inner_.deposit(lane, header, payload);
+    if (sent && deposits_++ == which_) {
+      repeated_ = true;
+      inner_.deposit(lane, header, payload);
+    }
+    return sent;
+  }
+  bool drained(transport::LaneId lane) const override { return inner_.drained(lane); }
+  void close(transport::LaneId lane) override { inner_.close(lane); }
+  std::string peer_address(transport::LaneId lane) const override { return inner_.peer_address(lane); }
+  std::size_t poll() override { return inner_.poll(); }
+  bool arm() override { return inner_.arm(); }
+  Counters counters() const override { return inner_.counters(); }
+
+ private:
+  transport::Transport& inner_;
+  const std::uint64_t which_;
+  std::uint64_t deposits_ = 0;
+  bool& repeated_;
+};
+
+}  // namespace
+
+const char* fault_name(Fault fault) {
+  constexpr const char* kNames[kFaultCount] = {"none", "slow_rank", "stalls", "kill_worker", "kill_reducer",
+                                               "cut_lane", "mismatch", "duplicate", "silent_worker", "refused_memory"};
+  return kNames[static_cast<int>(fault)];
+}
+
+World::World(std::uint64_t seed, Coverage& coverage, bool verbose)
+    : net_(seed), random_(net_.random()), coverage_(coverage), verbose_(verbose), core_(options_) {
+  fault_ = random_.chance(35) ? Fault::none : static_cast<Fault>(random_.below(kFaultCount));
+  build();
+}
+
+World::~World() = default;
+
+void World::say(const std::string& what) const {
+  if (verbose_) std::printf("%12.6f ms  %s\n", static_cast<double>(net_.now()) * 1e-6, what.c_str());
+}
+
+void World::build() {
+  world_size_ = static_cast<std::uint32_t>(random_.between(1, 5));
+  settings_.chunk_bytes = 4096;
+  settings_.window = static_cast<std::uint16_t>(random_.between(1, 4));
+  settings_.small_window = static_cast<std::uint16_t>(random_.between(1, 4));
+  settings_.small_bytes = random_.chance(50) ? 1024 : 4096;
+  Delay weather;
+  weather.most_ns = static_cast<DurationNs>(random_.between(6, 400)) * kMicrosecond;
+  weather.per_kib_ns = static_cast<DurationNs>(random_.below(3000));
+  net_.set_default_delay(weather);
+  if (world_size_ > 1 && random_.chance(50)) {
+    for (std::uint32_t rank = 0; rank < world_size_; ++rank)
+      if (random_.chance(60)) sub_.push_back(rank);
+    if (sub_.size() > 1 && random_.chance(50)) std::swap(sub_.front(), sub_.back());  // ranks in another order
+  }
+  script_ = draw_script(random_, random_.between(1, 10), world_size_, sub_.empty() ? 1 : 2, sub_.size(), settings_.chunk_bytes);
+  victim_ = static_cast<std::uint32_t>(random_.below(world_size_));
+  bad_call_ = random_.below(script_.size());
+
+  const std::size_t reducers = random_.between(1, 3), shards = random_.between(1, 2);
+  for (std::size_t r = 0; r < reducers; ++r) {
+    auto reducer = std::make_unique<ReducerProcess>();
+    reducer->index = r;
+    reducer->peer = PeerId(1 + r);
+    reducer->shards.resize(shards);
+    for (Shard& shard : reducer->shards) {
+      auto report = [this, p = reducer.get()](const std::string& job, CommunicatorId id, Sequence sequence) {
+        to_coordinator(p->to_coordinator, p->peer, wire::Mismatched{job, id.value, sequence});
+      };
+      shard.agent = std::make_unique<server::ShardAgent>([this] { return net_.now(); }, report, 5 * kMillisecond);
+      shard.endpoint = net_.make_endpoint(*shard.agent, "reducer" + std::to_string(r));
+      shard.agent->use(*shard.endpoint);
+      shard.endpoint->on_wake([this, p = reducer.get(), &shard] { run_agent(*p, shard); });
+    }
+    reducers_.push_back(std::move(reducer));
+  }
+  for (std::uint32_t rank = 0; rank < world_size_; ++rank) {
+    auto worker = std::make_unique<Worker>();
+    worker->rank = rank;
+    worker->peer = PeerId(100 + rank);
+    worker->agent = std::make_unique<client::ProgressAgent>([this] { return net_.now(); }, reports(*worker));
+    worker->endpoint = net_.make_endpoint(*worker->agent, "worker" + std::to_string(rank));
+    transport::Transport* transport = worker->endpoint.get();
+    if (fault_ == Fault::duplicate && rank == victim_) {
+      worker->repeating = std::make_unique<RepeatingTransport>(*transport, random_.below(12), fault_done_);
+      transport = worker->repeating.get();
+    }
+    worker->agent->use(*transport);
+    worker->endpoint->on_wake([this, p = worker.get()] { run_agent(*p); });
+    workers_.push_back(std::move(worker));
+  }
+}
+
+void World::run_agent(Worker& worker) {
+  if (!worker.alive || worker.silent) return;
+  do {
+    while (worker.endpoint->poll() != 0) {
+    }
+    worker.agent->tick(net_.now());
+  } while (!worker.endpoint->arm());
+  const TimeNs due = worker.agent->next_deadline();
+  if (due == kNever || (worker.tick_at != kNever && worker.tick_at <= due && worker.tick_at > net_.now())) return;
+  worker.tick_at = due;
+  net_.at(due, [this, &worker] { run_agent(worker); });
+}
+
+void World::run_agent(ReducerProcess& reducer, Shard& shard) {
+  if (!reducer.alive) return;
+  do {
+    while (shard.endpoint->poll() + shard.agent->do_work(net_.now()) != 0) {
+    }
+  } while (!shard.endpoint->arm());
+  const TimeNs due = shard.agent->next_deadline();
+  if (due == kNever || (shard.tick_at != kNever && shard.tick_at <= due && shard.tick_at > net_.now())) return;
+  shard.tick_at = due;
+  net_.at(due, [this, &reducer, &shard] { run_agent(reducer, shard); });
+}
+
+void World::submit_next(Worker& worker) {
+  // Calls of the second communicator are others' business for a rank that is not in it.
+  while (worker.next < script_.size() && script_[worker.next].group == 1 &&
+         std::find(sub_.begin(), sub_.end(), worker.rank) == sub_.end())
+    ++worker.next;
+  if (!worker.alive || worker.next == script_.size()) return;
+  const PlannedCall& planned = script_[worker.next];
+  if (!worker.group_open[planned.group]) return;  // goes on when it is created
+  auto owned = std::make_unique<Submitted>();
+  Submitted& submitted = *owned;
+  submitted.planned = worker.next++;
+  submitted.input = input_of(planned, rank_in(planned.group, worker.rank));
+  submitted.output = planned.in_place ? std::vector<std::byte>() : std::vector<std::byte>(submitted.input.size());
+  submitted.before = submitted.input;
+  auto call = std::make_shared<client::Call>();
+  call->description = planned.call;
+  if (fault_ == Fault::mismatch && worker.rank == victim_ && submitted.planned == bad_call_) {
+    fault_done_ = true;
+    if (planned.call.kind != wire::Kind::allreduce) call->description.kind = wire::Kind::allreduce;
+    else call->description.op = planned.call.op == Op::sum ? Op::max : Op::sum;
+  }
+  call->in_place = planned.in_place;
+  call->sequence = worker.sequences[planned.group]++;
+  call->submitted = net_.now();
+  call->timeout = 60 * kSecond;
+  call->deadline = net_.now() + call->timeout;
+  const std::size_t element = dtype_bytes(planned.call.dtype);
+  std::byte* out = planned.in_place ? submitted.input.data() : submitted.output.data();
+  std::uint64_t first = 0;
+  for (const std::uint64_t count : planned.pieces) {
+    if (count != 0) call->tensors.push_back({submitted.input.data() + first * element, out + first * element, count, first});
+    first += count;
+  }
+  call->on_complete([this, &worker, &submitted](const Status& status) { on_end(worker, submitted, status); });
+  submitted.call = call;
+  worker.calls.push_back(std::move(owned));
+  worker.agent->submit(CommunicatorId(worker.group_ids[planned.group]), call);
+  run_agent(worker);
+  if (planned.wait_for_it) return;
+  net_.at(net_.now() + static_cast<DurationNs>(random_.below(300)) * kMicrosecond, [this, &worker] { submit_next(worker); });
+}
+
+void World::kill(Worker& worker) {
+  say("kill worker " + std::to_string(worker.rank));
+  worker.alive = false;
+  net_.crash(worker.endpoint->id(), static_cast<DurationNs>(random_.below(2000)) * kMicrosecond);
+  const TimeNs heard = std::max(worker.to_coordinator, net_.now() + static_cast<DurationNs>(random_.below(3000)) * kMicrosecond);
+  net_.at(heard, [this, peer = worker.peer] {
+    core_.on_lost(peer, {Code::peer_lost, "connection reset"}, net_.now(), effects_);
+    carry_out();
+  });
+}
+
+void World::kill(ReducerProcess& reducer) {
+  say("kill reducer " + std::to_string(reducer.index));
+  reducer.alive = false;
+  for (Shard& shard : reducer.shards) net_.crash(shard.endpoint->id(), static_cast<DurationNs>(random_.below(2000)) * kMicrosecond);
+  const TimeNs heard = std::max(reducer.to_coordinator, net_.now() + static_cast<DurationNs>(random_.below(3000)) * kMicrosecond);
+  net_.at(heard, [this, peer = reducer.peer] {
+    core_.on_lost(peer, {Code::peer_lost, "connection reset"}, net_.now(), effects_);
+    carry_out();
+  });
+}
+
+// The fault of this run, at its drawn moment.
+void World::inject() {
+  Worker& worker = *workers_[victim_];
+  ReducerProcess& reducer = *reducers_[random_.below(reducers_.size())];
+  const auto brief = [&] { return net_.now() + static_cast<DurationNs>(random_.between(1, 150)) * kMillisecond; };
+  switch (fault_) {
+    case Fault::kill_worker: kill(worker); break;
+    case Fault::kill_reducer: kill(reducer); break;
+    case Fault::slow_rank: net_.set_wake_delay(worker.endpoint->id(), 100 * kMicrosecond, 3 * kMillisecond); break;
+    case Fault::stalls:
+      net_.stall(worker.endpoint->id(), brief());
+      for (Shard& shard : reducer.shards) net_.stall(shard.endpoint->id(), brief());
+      break;
+    case Fault::cut_lane:
+      if (lanes_.empty()) return;
+      net_.cut_after(lanes_[random_.below(lanes_.size())], random_.chance(50) ? Side::left : Side::right, random_.below(20000),
+                     {static_cast<DurationNs>(random_.below(2000)) * kMicrosecond, static_cast<DurationNs>(random_.below(2000)) * kMicrosecond});
+      break;
+    case Fault::silent_worker: worker.silent = true; net_.stall(worker.endpoint->id(), net_.now() + 100 * kSecond); break;
+    default: return;
+  }
+  fault_done_ = true;
+}
+
+bool World::finished() const {
+  for (const auto& worker : workers_) {
+    if (!worker->alive || worker->silent) continue;
+    if (!worker->joined && worker->join_error.ok()) return false;
+    if (!worker->join_error.ok()) continue;
+    std::size_t next = worker->next;
+    while (next < script_.size() && script_[next].group == 1 && std::find(sub_.begin(), sub_.end(), worker->rank) == sub_.end()) ++next;
+    if (next != script_.size()) return false;
+    for (const auto& submitted : worker->calls)
+      if (!submitted->call->done()) return false;
+  }
+  return true;
+}
+
+void World::run() {
+  start_control();
+  net_.at(net_.now() + static_cast<DurationNs>(random_.below(12'000)) * kMicrosecond, [this] { inject(); });
+  constexpr DurationNs kLimit = 120 * kSecond;
+  if (!net_.run_until([this] { return finished(); }, net_.now() + kLimit))
+    throw Broken("not finished after 120 s of virtual time");
+  check();
+  leave_and_check();
+  coverage_.add(std::string("fault ") + fault_name(fault_));
+  if (fault_done_) coverage_.add(std::string("fault hit ") + fault_name(fault_));
+  coverage_.add("events", net_.events());
+}
+
+}  // namespace redsum::sim

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+// A whole job in virtual time: the coordinator's core, reducers' shard agents, workers' progress agents, all unchanged, over
+// the simulated network. One seed draws the sizes, the calls, the delays and the fault. A World runs once; check() throws
+// Broken with what does not hold.
+#pragma once
+#include <map>
+#include <memory>
+#include <set>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "client/progress_agent.h"
+#include "server/core/coordinator_core.h"
+#include "server/shard_agent.h"
+#include "tests/sim/script.h"
+#include "transport/sim/sim_network.h"
+
+namespace redsum::sim {
+
+struct Broken : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+enum class Fault { none, slow_rank, stalls, kill_worker, kill_reducer, cut_lane, mismatch, duplicate, silent_worker, refused_memory };
+inline constexpr int kFaultCount = 10;
+const char* fault_name(Fault fault);
+
+struct Coverage {
+  std::map<std::string, std::uint64_t> counts;
+  void add(const std::string& what, std::uint64_t by = 1) { counts[what] += by; }
+};
+
+class World {
+ public:
+  World(std::uint64_t seed, Coverage& coverage, bool verbose);
+  ~World();
+  void run();                             // throws Broken
+  std::uint64_t trace_hash() const { return net_.trace_hash(); }
+
+ private:
+  struct Submitted {
+    std::size_t planned = 0;              // index in the script
+    client::CallPtr call;
+    std::vector<std::byte> input, output, before;
+    int completions = 0;
+  };
+  struct Worker {
+    std::uint32_t rank = 0;
+    std::vector<std::unique_ptr<Submitted>> calls;    // their memory outlives the agent
+    std::unique_ptr<client::ProgressAgent> agent;
+    std::unique_ptr<SimEndpoint> endpoint;
+    std::unique_ptr<transport::Transport> repeating;  // fault duplicate: deposits some frame twice
+    server::PeerId peer;
+    bool alive = true, joined = false, silent = false, left = false;
+    Status join_error;
+    std::size_t next = 0;                 // of the script
+    Sequence sequences[2] = {0, 0};
+    std::uint16_t group_ids[2] = {0, 0};
+    bool group_open[2] = {false, false};
+    Status closed[2];
+    TimeNs tick_at = kNever;
+    TimeNs to_coordinator = 0, from_coordinator = 0;  // when the last message of each direction arrives
+  };
+  struct Shard {
+    std::unique_ptr<server::ShardAgent> agent;
+    std::unique_ptr<SimEndpoint> endpoint;
+    TimeNs tick_at = kNever;
+  };
+  struct ReducerProcess {
+    std::size_t index = 0;
+    std::vector<Shard> shards;
+    server::PeerId peer;
+    bool alive = true;
+    TimeNs to_coordinator = 0, from_coordinator = 0;
+  };
+
+  // -- world.cc: the processes
+  void build();
+  void run_agent(Worker& worker);
+  void run_agent(ReducerProcess& reducer, Shard& shard);
+  void submit_next(Worker& worker);
+  void inject();
+  void kill(Worker& worker);
+  void kill(ReducerProcess& reducer);
+  bool finished() const;
+
+  // -- world_control.cc: the control plane
+  void start_control();
+  void to_coordinator(TimeNs& last, server::PeerId from, wire::Message message);
+  void heartbeat(Worker& worker);
+  void heartbeat(ReducerProcess& reducer);
+  void carry_out();                       // the coordinator's effects
+  void coordinator_tick();
+  void deliver(server::PeerId to, const wire::Message& message);
+  void on_message(Worker& worker, const wire::Message& message);
+  void on_message(ReducerProcess& reducer, const wire::Message& message);
+  void open_lanes(Worker& worker, const wire::EpochRecord& record);
+  client::ProgressAgent::Reports reports(Worker& worker);
+
+  // -- world_check.cc
+  void on_end(Worker& worker, Submitted& submitted, const Status& status);
+  void check();
+  void check_call(const Worker& worker, const Submitted& submitted) const;
+  bool error_is_right(const Status& status, const PlannedCall& planned) const;
+  void leave(Worker& worker);
+  void leave_and_check();
+  std::string name_of(const Worker& worker, const Submitted& submitted) const;
+  std::uint32_t members_of(std::size_t group) const;
+  std::uint32_t rank_in(std::size_t group, std::uint32_t world_rank) const;
+  void say(const std::string& what) const;
+
+  SimNetwork net_;
+  Prng& random_;
+  Coverage& coverage_;
+  const bool verbose_;
+  Fault fault_ = Fault::none;
+  bool fault_done_ = false;
+  std::uint32_t world_size_ = 1;
+  wire::JobSettings settings_;
+  std::vector<std::uint32_t> sub_;        // members of the second communicator; empty: there is none
+  std::vector<PlannedCall> script_;
+  std::uint32_t victim_ = 0;              // rank or reducer of the fault
+  std::size_t bad_call_ = 0;              // fault mismatch: index in the script
+  std::vector<std::unique_ptr<Worker>> workers_;
+  std::vector<std::unique_ptr<ReducerProcess>> reducers_;
+  std::vector<SimLane> lanes_;
+  server::CoordinatorOptions options_;
+  server::CoordinatorCore core_;
+  server::CoordinatorEffects effects_;
+  TimeNs core_tick_at_ = kNever;
+};
+
+}  // namespace redsum::sim

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+// What must hold in every run: results equal the left fold in rank order, bit for bit; every handle completes once; after an
+// error the input is unchanged and the error names the fault; nothing is left over when everybody has gone.
+#include <algorithm>
+
+#include "tests/sim/world.h"
+
+namespace redsum::sim {
+
+std::uint32_t World::members_of(std::size_t group) const {
+  return group == 0 ? world_size_ : static_cast<std::uint32_t>(sub_.size());
+}
+
+std::uint32_t World::rank_in(std::size_t group, std::uint32_t world_rank) const {
+  if (group == 0) return world_rank;
+  return static_cast<std::uint32_t>(std::find(sub_.begin(), sub_.end(), world_rank) - sub_.begin());
+}
+
+std::string World::name_of(const Worker& worker, const Submitted& submitted) const {
+  const PlannedCall& planned = script_[submitted.planned];
+  return "rank " + std::to_string(worker.rank) + ", group " + std::to_string(planned.group) + ", call " +
+         std::to_string(submitted.call->sequence) + " (" + planned.call.to_string() + ")";
+}
+
+void World::on_end(Worker& worker, Submitted& submitted, const Status& status) {
+  net_.trace(static_cast<std::uint64_t>(status.code()) * 31 + submitted.planned);
+  say(name_of(worker, submitted) + " ends: " + status.to_string());
+  if (++submitted.completions != 1) throw Broken(name_of(worker, submitted) + " completed twice");
+  coverage_.add(status.ok() ? "calls ok" : "calls failed");
+  if (status.ok() && !worker.closed[script_[submitted.planned].group].ok())
+    throw Broken(name_of(worker, submitted) + " completed after its communicator was closed");
+  if (script_[submitted.planned].wait_for_it)
+    net_.at(net_.now() + static_cast<DurationNs>(random_.below(300)) * kMicrosecond, [this, &worker] { submit_next(worker); });
+}
+
+bool World::error_is_right(const Status& status, const PlannedCall& planned) const {
+  switch (fault_) {
+    case Fault::kill_worker:
+    case Fault::silent_worker:
+      return status.code() == Code::peer_lost && status.text().find("rank " + std::to_string(victim_)) != std::string::npos;
+    case Fault::kill_reducer:
+    case Fault::cut_lane:
+      return status.code() == Code::reducer_lost;
+    case Fault::duplicate:  // the sender's lane is ended
+      return status.code() == Code::reducer_lost;
+    case Fault::mismatch:
+      return status.code() == Code::mismatch && planned.group == script_[bad_call_].group;
+    default:
+      return false;
+  }
+}
+
+void World::check_call(const Worker& worker, const Submitted& submitted) const {
+  const PlannedCall& planned = script_[submitted.planned];
+  const Status& status = submitted.call->status();
+  const std::string name = name_of(worker, submitted);
+  if (submitted.completions != 1) throw Broken(name + " completed " + std::to_string(submitted.completions) + " times");
+  if (!status.ok()) {
+    const bool never_created = planned.group == 1 && worker.group_ids[1] == 0xFFFF && status.code() == Code::closed;
+    if (!never_created && !error_is_right(status, planned)) throw Broken(name + " ended with the wrong error: " + status.to_string());
+    if (submitted.input != submitted.before) throw Broken(name + " failed and its input has changed");
+    return;
+  }
+  if (fault_ == Fault::mismatch && fault_done_ && submitted.planned == bad_call_ && members_of(planned.group) > 1)
+    throw Broken(name + " succeeded although the ranks asked for different things");
+  const std::uint32_t rank = rank_in(planned.group, worker.rank);
+  const bool is_root = planned.call.kind == wire::Kind::broadcast && planned.call.root == rank;
+  if (fault_ == Fault::mismatch && submitted.planned == bad_call_) return;  // alone in its group with another op
+  const std::vector<std::byte> expected = expected_of(planned, members_of(planned.group), rank);
+  const std::vector<std::byte>& got = planned.in_place ? submitted.input : submitted.output;
+  if (planned.call.kind == wire::Kind::barrier) return;
+  if (is_root && planned.in_place) return;
+  if (got != expected) throw Broken(name + " has wrong bits");
+  if (!planned.in_place && submitted.input != submitted.before) throw Broken(name + " wrote its input");
+  if (submitted.call->contributors() != members_of(planned.group)) throw Broken(name + " counts other contributors");
+}
+
+void World::check() {
+  for (const auto& worker : workers_) {
+    if (!worker->join_error.ok()) {
+      const Code code = worker->join_error.code();
+      const bool right = (fault_ == Fault::refused_memory && code == Code::resource_exhausted) ||
+                         (fault_ == Fault::kill_worker && (code == Code::peer_lost || code == Code::timeout)) ||
+                         (fault_ == Fault::silent_worker && (code == Code::peer_lost || code == Code::timeout)) ||
+                         (fault_ == Fault::kill_reducer && code == Code::reducer_lost);
+      if (!right || !fault_done_)
+        throw Broken("rank " + std::to_string(worker->rank) + " cannot join: " + worker->join_error.to_string());
+      coverage_.add("join refused");
+    }
+    if (!worker->alive || worker->silent) continue;
+    for (const auto& submitted : worker->calls) check_call(*worker, *submitted);
+  }
+}
+
+void World::leave(Worker& worker) {
+  if (worker.group_open[1] && worker.group_ids[1] != 0xFFFF) {
+    worker.agent->close_communicator(CommunicatorId(worker.group_ids[1]), {Code::closed, "leaving"});
+    to_coordinator(worker.to_coordinator, worker.peer, wire::CloseCommunicator{"", worker.group_ids[1], worker.sequences[1]});
+  }
+  worker.agent->close_communicator(CommunicatorId(0), {Code::closed, "leaving"});
+  to_coordinator(worker.to_coordinator, worker.peer, wire::Leave{worker.sequences[0]});
+  if (worker.agent->busy()) throw Broken("rank " + std::to_string(worker.rank) + " is busy after closing");
+}
+
+// Everybody goes; what is left after that is a leak.
+void World::leave_and_check() {
+  for (const auto& worker : workers_) {
+    if (!worker->alive || worker->silent) continue;
+    worker->left = true;
+    if (worker->joined) leave(*worker);
+    net_.at(worker->to_coordinator + kMillisecond, [this, p = worker.get()] {
+      core_.on_lost(p->peer, {Code::peer_lost, "end of file"}, net_.now(), effects_);
+      carry_out();
+    });
+  }
+  net_.run_until(net_.now() + 20 * kMillisecond);  // what is under way arrives
+  const auto empty = [this] {
+    for (const auto& reducer : reducers_)
+      for (const Shard& shard : reducer->shards)
+        if (reducer->alive && !shard.agent->jobs().empty()) return false;
+    return core_.jobs().empty();
+  };
+  if (!net_.run_until(empty, net_.now() + 30 * kSecond)) throw Broken("the job is still known after everybody left");
+}
+
+}  // namespace redsum::sim

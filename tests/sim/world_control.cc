@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+// The control plane of a World: the coordinator's core, and what the control threads of workers and reducers do.
+#include <algorithm>
+
+#include "tests/sim/world.h"
+
+namespace redsum::sim {
+namespace {
+
+const std::string kJob = "job";
+
+Delay control_delay() { return {20 * kMicrosecond, 400 * kMicrosecond, 0}; }
+
+}  // namespace
+
+client::ProgressAgent::Reports World::reports(Worker& worker) {
+  return {
+      [this, &worker](CommunicatorId id, Sequence sequence, const wire::CallDescription& call) {
+        coverage_.add("stall reported");
+        to_coordinator(worker.to_coordinator, worker.peer, wire::Waiting{id.value, sequence, call});
+      },
+      [this, &worker](const wire::ReducerInfo& reducer, const Status& why) {
+        coverage_.add("lane lost at a worker");
+        to_coordinator(worker.to_coordinator, worker.peer, wire::LaneLost{reducer.instance, why.text()});
+      },
+      [&worker](CommunicatorId id, const Status& why) {
+        for (int group = 0; group < 2; ++group)
+          if (worker.group_open[group] && worker.group_ids[group] == id.value) worker.closed[group] = why;
+      },
+  };
+}
+
+void World::start_control() {
+  for (const auto& owned : reducers_) {
+    ReducerProcess& reducer = *owned;
+    wire::Hello hello;
+    hello.purpose = wire::Purpose::control_reducer;
+    hello.incarnation = 1000 + reducer.index;
+    core_.on_connected(reducer.peer, hello, "reducer:" + std::to_string(reducer.index), net_.now(), effects_);
+    to_coordinator(reducer.to_coordinator, reducer.peer,
+                   wire::Register{"r" + std::to_string(reducer.index), "10.0.0." + std::to_string(reducer.index) + ":7401",
+                                  static_cast<std::uint16_t>(reducer.shards.size()), 1u << 30, "sim"});
+    heartbeat(reducer);
+  }
+  // All reducers are registered before the first worker joins, so that the job has all of them.
+  for (const auto& owned : workers_) {
+    Worker& worker = *owned;
+    net_.at(net_.now() + kMillisecond + static_cast<DurationNs>(random_.below(4000)) * kMicrosecond, [this, &worker] {
+      if (!worker.alive) return;
+      wire::Hello hello;
+      hello.purpose = wire::Purpose::control_worker;
+      hello.job = kJob;
+      hello.rank = worker.rank;
+      hello.incarnation = 5000 + worker.rank;
+      core_.on_connected(worker.peer, hello, "worker:" + std::to_string(worker.rank), net_.now(), effects_);
+      to_coordinator(worker.to_coordinator, worker.peer, wire::Join{world_size_, "host:" + std::to_string(worker.rank), "sim", settings_});
+      heartbeat(worker);
+    });
+  }
+}
+
+void World::to_coordinator(TimeNs& last, server::PeerId from, wire::Message message) {
+  const Delay delay = control_delay();
+  last = std::max(last + 1, net_.now() + static_cast<DurationNs>(random_.between(
+                                             static_cast<std::uint64_t>(delay.least_ns), static_cast<std::uint64_t>(delay.most_ns))));
+  net_.at(last, [this, from, message = std::move(message)] {
+    core_.on_message(from, message, net_.now(), effects_);
+    carry_out();
+  });
+}
+
+void World::heartbeat(Worker& worker) {
+  if (!worker.alive || worker.silent || worker.left) return;
+  to_coordinator(worker.to_coordinator, worker.peer, wire::Heartbeat{1});
+  net_.at(net_.now() + kSecond, [this, &worker] { heartbeat(worker); });
+}
+
+void World::heartbeat(ReducerProcess& reducer) {
+  if (!reducer.alive) return;
+  to_coordinator(reducer.to_coordinator, reducer.peer, wire::Heartbeat{1});
+  net_.at(net_.now() + kSecond, [this, &reducer] { heartbeat(reducer); });
+}
+
+void World::carry_out() {
+  // Delivery may lead to new effects; those are of a later moment.
+  server::CoordinatorEffects effects;
+  std::swap(effects, effects_);
+  for (const auto& note : effects.notes) say("coordinator: " + note.text);
+  for (auto& send : effects.sends)
+    for (const server::PeerId to : send.to) deliver(to, send.message);
+  const TimeNs due = core_.next_deadline();
+  if (due != kNever && (core_tick_at_ == kNever || due < core_tick_at_ || core_tick_at_ <= net_.now())) {
+    core_tick_at_ = due;
+    net_.at(due, [this] { coordinator_tick(); });
+  }
+}
+
+void World::coordinator_tick() {
+  core_tick_at_ = kNever;
+  core_.tick(net_.now(), effects_);
+  carry_out();
+}
+
+void World::deliver(server::PeerId to, const wire::Message& message) {
+  const Delay delay = control_delay();
+  const auto arrival = [&](TimeNs& last) {
+    last = std::max(last + 1, net_.now() + static_cast<DurationNs>(random_.between(static_cast<std::uint64_t>(delay.least_ns),
+                                                                                   static_cast<std::uint64_t>(delay.most_ns))));
+    return last;
+  };
+  for (const auto& worker : workers_)
+    if (worker->peer == to)
+      net_.at(arrival(worker->from_coordinator), [this, p = worker.get(), message] {
+        if (p->alive && !p->silent) on_message(*p, message);
+      });
+  for (const auto& reducer : reducers_)
+    if (reducer->peer == to)
+      net_.at(arrival(reducer->from_coordinator), [this, p = reducer.get(), message] {
+        if (p->alive) on_message(*p, message);
+      });
+}
+
+void World::open_lanes(Worker& worker, const wire::EpochRecord& record) {
+  worker.agent->enter(record);
+  const auto shards = client::shard_order(record);
+  wire::Hello hello;
+  hello.job = kJob;
+  hello.rank = worker.rank;
+  hello.incarnation = 5000 + worker.rank;
+  for (std::size_t index = 0; index < shards.size(); ++index) {
+    const std::size_t which = record.reducers[shards[index].reducer].instance - 1000;
+    ReducerProcess& reducer = *reducers_[which];
+    SimNetwork::LinkPair pair = net_.make_link(hello);
+    lanes_.push_back(pair.lane);
+    worker.agent->adopt(index, std::move(pair.left));
+    if (!reducer.alive) continue;  // the right link dies here: the lane is closed
+    Shard& shard = reducer.shards[shards[index].shard];
+    shard.agent->adopt(std::move(pair.right));
+    run_agent(reducer, shard);
+  }
+}
+
+void World::on_message(Worker& worker, const wire::Message& message) {
+  if (const auto* joined = std::get_if<wire::Joined>(&message)) {
+    say("worker " + std::to_string(worker.rank) + " joined");
+    open_lanes(worker, joined->record);
+    if (!worker.agent->open_communicator(CommunicatorId(0), Rank(worker.rank), world_size_).ok()) throw Broken("no memory");
+    worker.joined = true;
+    worker.group_open[0] = true;
+    to_coordinator(worker.to_coordinator, worker.peer, wire::Ready{});
+    if (std::find(sub_.begin(), sub_.end(), worker.rank) != sub_.end())
+      to_coordinator(worker.to_coordinator, worker.peer, wire::Create{7, sub_});
+    submit_next(worker);
+  } else if (const auto* created = std::get_if<wire::Created>(&message)) {
+    coverage_.add("communicator created");
+    const Status status = worker.agent->open_communicator(CommunicatorId(created->communicator), Rank(rank_in(1, worker.rank)),
+                                                          members_of(1));
+    if (!status) throw Broken(status.to_string());
+    worker.group_ids[1] = created->communicator;
+    worker.group_open[1] = true;
+    submit_next(worker);
+  } else if (const auto* failed = std::get_if<wire::Fail>(&message)) {
+    const Status why(failed->code, failed->text);
+    say("worker " + std::to_string(worker.rank) + " hears: " + why.to_string());
+    if (!worker.joined) {
+      worker.join_error = why;
+      return;
+    }
+    if (failed->communicator == wire::kEveryCommunicator) {
+      worker.agent->fail_all(why);
+      // What was to be the second communicator is never created now: its calls would wait for it.
+      if (!worker.group_open[1] && !sub_.empty()) {
+        worker.group_open[1] = true;
+        worker.group_ids[1] = 0xFFFF;
+        submit_next(worker);
+      }
+    } else {
+      worker.agent->fail(CommunicatorId(static_cast<std::uint16_t>(failed->communicator)), why);
+    }
+  } else if (const auto* describe = std::get_if<wire::Describe>(&message)) {
+    if (const auto* call = worker.agent->describe(CommunicatorId(describe->communicator), describe->sequence))
+      to_coordinator(worker.to_coordinator, worker.peer, wire::Waiting{describe->communicator, describe->sequence, *call});
+  } else if (const auto* stalled = std::get_if<wire::Stalled>(&message)) {
+    coverage_.add("stall answered");
+    worker.agent->on_stalled(*stalled);
+  }
+  run_agent(worker);
+}
+
+void World::on_message(ReducerProcess& reducer, const wire::Message& message) {
+  if (const auto* open = std::get_if<wire::OpenJob>(&message)) {
+    for (Shard& shard : reducer.shards) shard.agent->open_job(open->job, open->record);
+  } else if (const auto* communicator = std::get_if<wire::OpenCommunicator>(&message)) {
+    wire::Reserved answer{communicator->job, communicator->communicator, 1, Code::ok, ""};
+    if (fault_ == Fault::refused_memory && reducer.index == victim_ % reducers_.size() && communicator->communicator == 0) {
+      fault_done_ = true;
+      answer.code = Code::resource_exhausted;
+      answer.text = "no memory here";
+    } else {
+      for (Shard& shard : reducer.shards) {
+        const Status status = shard.agent->open_communicator(communicator->job, CommunicatorId(communicator->communicator), communicator->members);
+        if (!status) throw Broken(status.to_string());
+      }
+    }
+    to_coordinator(reducer.to_coordinator, reducer.peer, answer);
+  } else if (const auto* gone = std::get_if<wire::CloseCommunicator>(&message)) {
+    for (Shard& shard : reducer.shards) shard.agent->close_communicator(gone->job, CommunicatorId(gone->communicator));
+  } else if (const auto* closed = std::get_if<wire::CloseJob>(&message)) {
+    coverage_.add("job closed");
+    for (Shard& shard : reducer.shards) shard.agent->close_job(closed->job);
+  }
+  for (Shard& shard : reducer.shards) run_agent(reducer, shard);
+}
+
+}  // namespace redsum::sim
