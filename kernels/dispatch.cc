@@ -39,19 +39,22 @@ class Registry {
   static constexpr std::size_t kMaxTargets = 4;
 
   Registry() noexcept {
+    const Target* candidates[kMaxTargets];
+    std::size_t candidate_count = 0;
 #if defined(REDSUM_HAVE_AVX512)
-    if (has_avx512()) add(kAvx512Target);
+    if (has_avx512()) candidates[candidate_count++] = &kAvx512Target;
 #endif
 #if defined(REDSUM_HAVE_AVX2)
-    if (has_avx2()) add(kAvx2Target);
+    if (has_avx2()) candidates[candidate_count++] = &kAvx2Target;
 #endif
 #if defined(REDSUM_HAVE_NEON)
-    add(kNeonTarget);
+    candidates[candidate_count++] = &kNeonTarget;
 #endif
 #if defined(REDSUM_HAVE_BASELINE)
-    add(kBaselineTarget);
+    candidates[candidate_count++] = &kBaselineTarget;
 #endif
-    usable_[count_++] = &kScalarTarget;
+    candidates[candidate_count++] = &kScalarTarget;
+    count_ = keep_working(candidates, candidate_count, usable_.data());
     const Target& choice = choose_target(usable_.data(), count_, std::getenv("REDSUM_ISA"));
     active_ = index_of(choice.name);
   }
@@ -77,14 +80,6 @@ class Registry {
   }
 
  private:
-  void add(const Target& target) noexcept {
-    if (self_test(target)) {
-      usable_[count_++] = &target;
-    } else {
-      std::fprintf(stderr, "redsum: the %s kernels give wrong bits on this machine and are not used\n", target.name);
-    }
-  }
-
   std::array<const Target*, kMaxTargets> usable_{};
   std::size_t count_ = 0;
   std::atomic<std::size_t> active_{0};
@@ -134,6 +129,18 @@ FoldJob make_job(const FoldSpec& spec, void* out, std::span<const void* const> i
 }
 
 }  // namespace
+
+std::size_t keep_working(const Target* const* candidates, std::size_t count, const Target** working) noexcept {
+  std::size_t kept = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    if (self_test(*candidates[i])) {
+      working[kept++] = candidates[i];
+    } else {
+      std::fprintf(stderr, "redsum: the %s kernels give wrong bits here and are not used\n", candidates[i]->name);
+    }
+  }
+  return kept;
+}
 
 const Target& choose_target(const Target* const* usable, std::size_t usable_count, const char* wanted) noexcept {
   if (wanted == nullptr || *wanted == '\0') return *usable[0];

@@ -47,6 +47,10 @@ void convert_scalar(DType dst_type, void* dst, DType src_type, const void* src, 
 // Whether the target gives the bits of the scalar code for every type and operation, on inputs that tell them apart.
 bool self_test(const Target& target) noexcept;
 
+// Copies those candidates that pass the self-test to `working`, which has room for all, and says how many they are. A
+// target that fails is reported on stderr in one line and can never be chosen.
+std::size_t keep_working(const Target* const* candidates, std::size_t count, const Target** working) noexcept;
+
 // The target that `wanted` names (nullptr or "": no wish), else the first; `usable` holds at least one, best first.
 // A wish that cannot be met is reported on stderr in one line.
 const Target& choose_target(const Target* const* usable, std::size_t usable_count, const char* wanted) noexcept;

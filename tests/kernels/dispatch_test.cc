@@ -68,6 +68,16 @@ std::size_t broken_convert(DType dst_type, void* dst, DType src_type, const void
   if (dst_type == broken_type) static_cast<unsigned char*>(dst)[0] ^= 1U;
   return count;
 }
+std::size_t fold_without_division(const FoldJob& job) noexcept {
+  FoldJob other = job;
+  other.divide = other.divide && job.dtype != broken_type;
+  return kScalarTarget.fold(other);
+}
+std::size_t fold_without_factors(const FoldJob& job) noexcept {
+  FoldJob other = job;
+  if (job.dtype == broken_type) other.prescaled = other.postscaled = false;
+  return kScalarTarget.fold(other);
+}
 std::size_t greedy_fold(const FoldJob& job) noexcept {
   return job.count + 1;
 }
@@ -81,6 +91,27 @@ TEST(SelfTest, FindsAWrongBitInAnyTypeAndOperation) {
     EXPECT_FALSE(self_test(broken)) << dtype_name(type) << " " << op_name(op);
   }
   EXPECT_FALSE(self_test(Target{"greedy", greedy_fold, kScalarTarget.convert}));
+}
+
+TEST(SelfTest, FindsAMissingDivisionOrFactor) {
+  for (const auto& [type, op] : all_reductions()) {
+    if (dtype_is_complex(type) || type == DType::boolean || op != Op::avg) continue;
+    broken_type = type;
+    EXPECT_FALSE(self_test(Target{"broken", fold_without_division, kScalarTarget.convert})) << dtype_name(type);
+    if (!scaling_defined(type)) continue;
+    EXPECT_FALSE(self_test(Target{"broken", fold_without_factors, kScalarTarget.convert})) << dtype_name(type);
+  }
+}
+
+TEST(SelfTest, ATargetThatFailsIsNeverUsable) {
+  const Target greedy{"greedy", greedy_fold, kScalarTarget.convert};
+  const Target* const candidates[] = {&greedy, &kScalarTarget};
+  const Target* working[2] = {};
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(keep_working(candidates, 2, working), 1U);
+  EXPECT_EQ(testing::internal::GetCapturedStderr(),
+            "redsum: the greedy kernels give wrong bits here and are not used\n");
+  EXPECT_EQ(working[0], &kScalarTarget);
 }
 
 TEST(SelfTest, FindsAWrongConversion) {

@@ -177,6 +177,7 @@ TEST_P(FieldValues, OneInputIsCopiedWithItsNanPayload) {
   expect({DType::fp32, Op::sum}, {0xFF812345}, 0xFF812345);
   expect({DType::fp16, Op::avg}, {0xFD01}, 0xFD01);
   expect({DType::fp32, Op::sum, 0, 2.0, 1.0}, {0xFF812345}, 0x7FC00000);
+  expect({DType::fp32, Op::sum, 0, 1.0 + 1e-12, 1.0}, {0xFF812345}, 0xFF812345);  // 1 as an fp32 factor
 }
 
 TEST_P(FieldValues, NoInputLeavesTheOutputAlone) {
