@@ -297,10 +297,10 @@ void ShardAgent::release_idle(TimeNs now) {
     for (auto& [id, communicator] : job->communicators) {
       if (!communicator->touched) continue;
       const bool idle = core_.slots_in_use(communicator->board) == 0 && now - communicator->last_use >= idle_release_;
-      const bool sent = std::all_of(job->lanes.begin(), job->lanes.end(), [&](const Lane& lane) {
-        return !lane.open || transport_->drained(lane.id);
+      const bool untouched = std::all_of(job->lanes.begin(), job->lanes.end(), [&](const Lane& lane) {
+        return !lane.open || (transport_->drained(lane.id) && !transport_->landing(lane.id));
       });
-      if (idle && sent) {
+      if (idle && untouched) {
         communicator->memory.give_back();
         communicator->touched = false;
       } else {

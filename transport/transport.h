@@ -77,6 +77,9 @@ class Transport {
 
   // True when nothing queued on the lane still has to be read from the owner's memory.
   virtual bool drained(LaneId lane) const = 0;
+  // True while the peer may be writing into places of the lane: a frame is half here, or here and not reported yet. A
+  // backend that cannot know says true.
+  virtual bool landing(LaneId lane) const = 0;
 
   virtual void close(LaneId lane) = 0;  // unknown or lost lanes are fine
   virtual std::string peer_address(LaneId lane) const = 0;

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/core/shard_core.h"
 
+#include <algorithm>
+#include <utility>
+
 #include "transport/base/check.h"
 #include "transport/base/mutant.h"
 
@@ -43,7 +46,7 @@ BoardIndex ShardCore::open(std::uint32_t members, const wire::JobSettings& setti
   board.slots.resize(std::size_t{settings.window} + settings.small_window);
   for (std::size_t place = 0; place < board.slots.size(); ++place)
     board.slots[place].number = place < settings.window ? place : place - settings.window;
-  for (auto& arrived : board.arrived) arrived.assign(members, 0);
+  for (auto& senders : board.senders) senders.resize(members);
   board.lateness.resize(members);
   return BoardIndex(index);
 }
@@ -57,9 +60,13 @@ void ShardCore::close(BoardIndex index) {
 Status ShardCore::check_numbering(const Board& board, Rank rank, const wire::Header& header, const Slot& slot) const {
   const bool small = header.has(wire::kFlagSmall);
   const std::uint16_t window = small ? board.settings.small_window : board.settings.window;
-  const std::uint64_t number = board.arrived[small][rank.value];
+  const Sender& sender = board.senders[small][rank.value];
+  const std::uint64_t number = sender.arrived;
   const std::uint64_t place = number % window + (small ? board.settings.window : 0);
   const std::string who = "rank " + std::to_string(rank.value);
+  if (number != 0 && std::pair(header.sequence, header.chunk) <= std::pair(sender.sequence, sender.chunk))
+    return {Code::protocol_error, who + " sent chunk " + std::to_string(header.chunk) + " of call " + std::to_string(header.sequence) +
+                                      " after chunk " + std::to_string(sender.chunk) + " of call " + std::to_string(sender.sequence)};
   if (header.place != place)
     return {Code::protocol_error, who + " sent number " + std::to_string(number) + " to place " + std::to_string(header.place) +
                                       ", it belongs to place " + std::to_string(place)};
@@ -99,13 +106,17 @@ Status ShardCore::on_arrival(BoardIndex index, Rank rank, const wire::Header& he
   Slot& slot = board.slots[header.place];
   if (!mutant("duplicate_counted")) REDSUM_RETURN_IF_ERROR(check_numbering(board, rank, header, slot));
 
-  ++board.arrived[header.has(wire::kFlagSmall)][rank.value];
+  Sender& sender = board.senders[header.has(wire::kFlagSmall)][rank.value];
+  ++sender.arrived;
+  sender.sequence = header.sequence;
+  sender.chunk = header.chunk;
   ++slot.arrived;
+  std::uint64_t& stopped_at = board.stopped_at[header.has(wire::kFlagSmall)];
   if (slot.arrived == 1) {
     slot.first = header;
     slot.only.reset();
-  } else if (const char* field = disagreement(slot.first, header); field && !slot.disagreed && !mutant("no_agreement")) {
-    slot.disagreed = true;
+  } else if (const char* field = disagreement(slot.first, header); field && slot.number < stopped_at && !mutant("no_agreement")) {
+    stopped_at = slot.number;
     effects.disagreements.push_back({index, std::min(slot.first.sequence, header.sequence), field, Rank(slot.first.rank), rank});
   }
   const bool has_payload = !header.has(wire::kFlagHeaderOnly);
@@ -116,7 +127,7 @@ Status ShardCore::on_arrival(BoardIndex index, Rank rank, const wire::Header& he
   }
   note_arrival(board, slot, rank, now);
   const std::uint32_t needed = mutant("fold_without_last") && board.members > 1 ? board.members - 1 : board.members;
-  if (slot.arrived == needed && !slot.disagreed) {
+  if (slot.arrived == needed && slot.number < stopped_at) {
     slot.folding = true;
     effects.folds.push_back({index, PlaceIndex(header.place), slot.buffer, slot.first, slot.only, board.members});
   }

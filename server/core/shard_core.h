@@ -86,12 +86,17 @@ class ShardCore {
   struct Slot {
     std::uint64_t number = 0;           // the number it collects now; the next one is number + window
     std::uint32_t arrived = 0;
-    bool disagreed = false;
     bool folding = false;
     std::uint8_t buffer = 0;
     wire::Header first;                 // of the contribution that came first: what all others must agree with
     std::optional<Rank> only;
     TimeNs first_arrival = 0, previous_arrival = 0, last_arrival = 0;
+  };
+  // What a rank has sent in one numbering. Its chunks ascend: a frame that comes twice is no next one.
+  struct Sender {
+    std::uint64_t arrived = 0;          // contributions so far = the number of its next one
+    Sequence sequence = 0;              // of the latest
+    std::uint32_t chunk = 0;
   };
   struct Board {
     bool open = false;
@@ -99,7 +104,10 @@ class ShardCore {
     wire::JobSettings settings;
     Epoch epoch;
     std::vector<Slot> slots;                          // by place
-    std::vector<std::uint64_t> arrived[2];            // [small][rank]: contributions so far
+    std::vector<Sender> senders[2];                   // [small][rank]
+    // [small]: the lowest number whose contributions disagreed. It gets no result, so no later one may: results of a lane
+    // come in the order of their numbers.
+    std::uint64_t stopped_at[2] = {~std::uint64_t{0}, ~std::uint64_t{0}};
     std::vector<Lateness> lateness;                   // by rank
   };
 

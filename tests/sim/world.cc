@@ -28,6 +28,7 @@ class RepeatingTransport final : public transport::Transport {
     return sent;
   }
   bool drained(transport::LaneId lane) const override { return inner_.drained(lane); }
+  bool landing(transport::LaneId lane) const override { return inner_.landing(lane); }
   void close(transport::LaneId lane) override { inner_.close(lane); }
   std::string peer_address(transport::LaneId lane) const override { return inner_.peer_address(lane); }
   std::size_t poll() override { return inner_.poll(); }

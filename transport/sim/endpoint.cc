@@ -83,6 +83,13 @@ bool Endpoint::drained(LaneId lane) const {
   return !end_of(lane) || fabric_.drained(lane_of(lane), side_of(lane));
 }
 
+bool Endpoint::landing(LaneId lane) const {
+  if (!end_of(lane)) return false;
+  for (std::size_t i = read_; i < inbox_.size(); ++i)
+    if (inbox_[i].lane == lane_of(lane) && inbox_[i].side == side_of(lane)) return true;
+  return fabric_.under_way(lane_of(lane), 1 - side_of(lane));
+}
+
 void Endpoint::close(LaneId lane) {
   if (end_of(lane)) fabric_.close(lane_of(lane), side_of(lane), 0);
 }

@@ -42,6 +42,7 @@ class Endpoint final : public SimEndpoint {
   void hide(transport::LaneId lane, CommunicatorId communicator) override;
   bool deposit(transport::LaneId lane, const wire::Header& header, ConstBytes payload) override;
   bool drained(transport::LaneId lane) const override;
+  bool landing(transport::LaneId lane) const override;
   void close(transport::LaneId lane) override;
   std::string peer_address(transport::LaneId lane) const override;
   std::size_t poll() override;

@@ -105,6 +105,7 @@ class Fabric {
   bool deposit(std::uint32_t lane, unsigned side, const wire::Header& header, ConstBytes payload);
   void move_next(std::uint32_t lane, unsigned side);  // schedules the front frame of a way, if there is one
   bool drained(std::uint32_t lane, unsigned side);
+  bool under_way(std::uint32_t lane, unsigned side) { return !lanes[lane]->ways[side].frames.empty(); }
   DurationNs draw(const Delay& delay);
   void mix(std::uint64_t fact);
 

@@ -71,6 +71,10 @@ class TcpTransport final : public transport::Transport {
     const auto found = lanes_.find(lane.value);
     return found == lanes_.end() || found->second->out.drained();
   }
+  bool landing(LaneId lane) const override {
+    const auto found = lanes_.find(lane.value);
+    return found != lanes_.end() && found->second->in.in_payload();
+  }
   void close(LaneId lane) override {
     if (Lane* const found = find(lane)) bury(*found);
   }
