@@ -35,8 +35,9 @@ class Outcome final : public tcp::FrameReader::Target {
     REDSUM_CHECK(payload.size() <= kPlaceBytes && payload.data() == at.first + header.place * at.stride);
     facts.push_back(header.header_crc);
     facts.push_back(wire::crc32c(payload));
-    if (header.chunk % 16 == 1) reader.hide(header.communicator);
-    if (header.chunk % 16 == 2) reader.expose(0, table(0));
+    REDSUM_CHECK(!hidden_[header.communicator]);
+    if (header.chunk % 16 == 1) reader.hide(header.communicator), hidden_[header.communicator] = true;
+    if (header.chunk % 16 == 2) reader.expose(0, table(0)), hidden_[0] = false;
     if (header.chunk % 16 == 3) reader.stop(), stopped_ = true;
   }
   bool stopped() const { return stopped_; }
@@ -56,6 +57,7 @@ class Outcome final : public tcp::FrameReader::Target {
   }
   std::vector<std::byte> memory_;
   bool stopped_ = false;
+  bool hidden_[2] = {};
 };
 
 std::vector<std::uint32_t> read_in_pieces(ConstBytes stream, std::size_t most_bytes) {

@@ -29,7 +29,7 @@ void add_frame(std::vector<std::byte>& stream, wire::Header header) {
   std::memcpy(stream.data() + at, &header, sizeof header);
 }
 
-// Frames for communicators 0, 1 and 2 (hidden), of sizes around the reader's limits; `last` ends the stream.
+// Frames for communicators 0, 1 and 2 (hidden), of sizes around the reader's limits; then `last` and one more.
 void write_frames(const std::filesystem::path& folder, const std::string& name, std::uint8_t first,
                   const wire::Header& last) {
   std::vector<std::byte> stream{std::byte{first}};
@@ -42,6 +42,7 @@ void write_frames(const std::filesystem::path& folder, const std::string& name, 
     add_frame(stream, header);
   }
   add_frame(stream, last);
+  add_frame(stream, {});
   write(folder, name, stream);
 }
 
