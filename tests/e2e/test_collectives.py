@@ -20,6 +20,13 @@ def rows(output):
     return found
 
 
+def test_the_program_of_the_readme(bench):
+    run = bench.process(BIN / "redsumrun", "-np", 4, "--reducers", 2, BIN / "first_allreduce", new_session=True)
+    assert run.wait() == 0, run.output()
+    for rank in range(4):
+        run.line(f"rank {rank} of 4: average 2.5$")
+
+
 def test_every_type_and_operation(bench):
     output = run_perf(bench, 4, 2, "-b", "16", "-e", "1M", "-f", "4", "-d", "all", "-o", "all", "-n", "2", "-w", "0")
     kinds = {(row[2], row[3]) for row in rows(output)}
