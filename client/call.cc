@@ -80,6 +80,20 @@ void scatter(const Call& call, std::uint64_t offset, std::uint64_t count, DType 
   });
 }
 
+void save_in_place(const Call& call, std::uint64_t offset, std::uint64_t count, std::byte* to) {
+  const std::size_t bytes = dtype_bytes(call.description.dtype);
+  for_pieces(call, offset, count, [&](const Tensor& tensor, std::uint64_t within, std::uint64_t take, std::uint64_t done) {
+    if (tensor.input == tensor.output) std::memcpy(to + done * bytes, tensor.input + within * bytes, take * bytes);
+  });
+}
+
+void put_back(const Call& call, std::uint64_t offset, std::uint64_t count, const std::byte* from) {
+  const std::size_t bytes = dtype_bytes(call.description.dtype);
+  for_pieces(call, offset, count, [&](const Tensor& tensor, std::uint64_t within, std::uint64_t take, std::uint64_t done) {
+    if (tensor.input == tensor.output) std::memcpy(tensor.output + within * bytes, from + done * bytes, take * bytes);
+  });
+}
+
 const std::byte* contiguous_input(const Call& call, std::uint64_t offset, std::uint64_t count) {
   const std::byte* found = nullptr;
   const std::size_t bytes = dtype_bytes(call.description.dtype);

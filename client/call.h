@@ -63,6 +63,10 @@ using CallPtr = std::shared_ptr<Call>;
 // Copies elements [offset, offset + count) of the call into `to`, as `wire` elements; and back. `to`/`from` are contiguous.
 void gather(const Call& call, std::uint64_t offset, std::uint64_t count, DType wire, std::byte* to);
 void scatter(const Call& call, std::uint64_t offset, std::uint64_t count, DType wire, const std::byte* from);
+// What a roll-back needs: elements of tensors in place, in the user's dtype, copied aside and put back. The others are left
+// out of both (their places in the block hold nothing).
+void save_in_place(const Call& call, std::uint64_t offset, std::uint64_t count, std::byte* to);
+void put_back(const Call& call, std::uint64_t offset, std::uint64_t count, const std::byte* from);
 // The elements where they lie, when they lie in one tensor's input; otherwise nullptr.
 const std::byte* contiguous_input(const Call& call, std::uint64_t offset, std::uint64_t count);
 

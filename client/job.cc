@@ -87,14 +87,14 @@ Result<std::shared_ptr<Job>> Job::join(const Options& options) {
 
 Job::~Job() {
   if (thread_.joinable()) {
+    // The coordinator must hear Leave before it sees the connection end.
     loop_.post([this] {
       dialing_.reset();
       dialer_.reset();
       timer_.reset();
-      if (connection_) connection_->close();
-      connection_.reset();
+      if (!connection_) return loop_.stop();
+      connection_->close([this] { loop_.stop(); });
     });
-    loop_.stop();
     thread_.join();
   }
   progress_thread_.stop();
@@ -124,6 +124,7 @@ void Job::begin() {
     join.version = REDSUM_VERSION;
     join.settings.chunk_bytes = options_.chunk_bytes;
     join.settings.window = options_.window;
+    join.limit_ms = static_cast<std::uint32_t>(std::clamp<DurationNs>((deadline_ - last_heard_) / kMillisecond, 1, 1 << 30));
     send(join);
     beat();
   });

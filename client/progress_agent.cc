@@ -162,7 +162,8 @@ void ProgressAgent::pump(Communicator& communicator) {
   ChunkSend send;
   while (communicator.closed.ok() && communicator.core->next_send(send)) {
     Call& call = *communicator.calls.find(send.sequence)->second;
-    if (overwrites_input(call, send) && !keep_backup(call, send)) {
+    if (overwrites_input(call, send) &&
+        !keep_backup(call, send.header.chunk, send.header.element_offset, send.elements)) {
       fail(communicator.id, {Code::resource_exhausted, "no memory for the copy that call " + std::to_string(send.sequence) +
                                                            " keeps of its input; set no_rollback or use other memory for the output"});
       return;
@@ -174,17 +175,20 @@ void ProgressAgent::pump(Communicator& communicator) {
 }
 
 // Copies the chunk's input aside; true when that is done.
-bool ProgressAgent::keep_backup(Call& call, const ChunkSend& send) {
+bool ProgressAgent::keep_backup(Call& call, std::uint32_t chunk, std::uint64_t offset, std::uint64_t elements) {
   if (call.backups.empty()) {
-    const std::uint64_t chunk = record_.settings.chunk_bytes / dtype_bytes(call.description.wire_dtype);
-    const std::uint64_t elements = std::min(chunk, call.description.count);
-    call.backup_bytes = elements * dtype_bytes(call.description.dtype);
-    call.backups.resize((call.description.count + elements - 1) / elements);
+    const std::uint64_t most = std::min<std::uint64_t>(
+        record_.settings.chunk_bytes / dtype_bytes(call.description.wire_dtype), call.description.count);
+    call.backup_bytes = most * dtype_bytes(call.description.dtype);
+    call.backups.resize((call.description.count + most - 1) / most);
   }
-  std::byte*& block = call.backups[send.header.chunk];
+  std::byte*& block = call.backups[chunk];
   if (!block) block = blocks_.take(call.backup_bytes);
   if (!block) return false;
-  gather(call, send.header.element_offset, send.elements, call.description.dtype, block);
+  if (call.description.kind == wire::Kind::broadcast)
+    save_in_place(call, offset, elements, block);
+  else
+    gather(call, offset, elements, call.description.dtype, block);
   return true;
 }
 
@@ -232,14 +236,8 @@ void ProgressAgent::deliver(Communicator& communicator, const ChunkResult& resul
   if (result.elements == 0) return;
   // A receiver of a broadcast in place has sent nothing: its copy is made before its memory is written.
   const bool received_only = call.description.kind == wire::Kind::broadcast;
-  if (received_only && call.rollback && call.in_place) {
-    ChunkSend like;
-    like.sequence = result.sequence;
-    like.elements = result.elements;
-    like.header.chunk = result.chunk;
-    like.header.element_offset = result.element_offset;
-    if (!keep_backup(call, like)) call.rollback = false;
-  }
+  if (received_only && call.rollback && call.in_place)
+    call.rollback = keep_backup(call, result.chunk, result.element_offset, result.elements);
   scatter(call, result.element_offset, result.elements, wire, payload);
 }
 
@@ -263,7 +261,7 @@ void ProgressAgent::roll_back(Call& call, const CommunicatorCore& core) {
     if (!call.backups[i] || !call.rollback || mutant("no_rollback")) continue;
     const std::uint64_t offset = i * chunk;
     const std::uint64_t elements = std::min(chunk, call.description.count - offset);
-    scatter(call, offset, elements, call.description.dtype, call.backups[i]);
+    put_back(call, offset, elements, call.backups[i]);
   }
   drop_backups(call);
 }

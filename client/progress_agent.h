@@ -93,7 +93,7 @@ class ProgressAgent final : public transport::LaneSink {
   Communicator* find(CommunicatorId id) const;
   void pump(Communicator& communicator);
   ConstBytes payload_of(Communicator& communicator, Call& call, const ChunkSend& send);
-  bool keep_backup(Call& call, const ChunkSend& send);
+  bool keep_backup(Call& call, std::uint32_t chunk, std::uint64_t offset, std::uint64_t elements);
   void deliver(Communicator& communicator, const ChunkResult& result, const std::byte* payload, DType wire);
   void end(Communicator& communicator, const Status& why);
   void finish(Communicator& communicator, Sequence sequence);

@@ -157,9 +157,10 @@ void CoordinatorCore::check_silence(Turn& turn) {
     if (!peer) continue;  // closed with its job meanwhile
     const Status why(Code::timeout, "no heartbeat for " + seconds_text(turn.now - peer->last_heard) +
                                         " (limit heartbeat_timeout=" + seconds_text(options_.heartbeat_timeout) + ")");
-    send(id,
-         wire::Fail{wire::kEveryCommunicator, why.code(), "the coordinator ended this connection: " + why.text(), {}},
-         turn);
+    if (!peer->gone)
+      send(id,
+           wire::Fail{wire::kEveryCommunicator, why.code(), "the coordinator ended this connection: " + why.text(), {}},
+           turn);
     turn.effects.closes.push_back(id);
     drop(id, why, turn);
   }

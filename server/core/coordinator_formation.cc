@@ -118,6 +118,7 @@ void CoordinatorCore::on_join(Peer& peer, const wire::Join& message, Turn& turn)
     made.seats.resize(world_size);
     made.since = turn.now;
     made.deadline = turn.now + options_.formation_timeout;
+    made.limit = seconds_text(options_.formation_timeout) + " (formation_timeout)";
     arm(made.deadline);
   }
   Job& job = *found->second;
@@ -132,6 +133,13 @@ void CoordinatorCore::on_join(Peer& peer, const wire::Join& message, Turn& turn)
            peer.address,       message.settings, false};
   ++job.taken;
   peer.job = &job;
+  // The least patient worker's limit is the job's: without that worker there is no job.
+  const DurationNs limit = message.limit_ms * kMillisecond;
+  if (limit != 0 && turn.now + limit < job.deadline) {
+    job.deadline = turn.now + limit;
+    job.limit = seconds_text(limit) + " (connect_timeout of rank " + std::to_string(rank) + ")";
+    arm(job.deadline);
+  }
   open_if_complete(job, turn);
 }
 
@@ -153,6 +161,7 @@ void CoordinatorCore::open(Job& job, Turn& turn) {
   job.state = JobState::opening;
   job.since = turn.now;
   job.deadline = turn.now + options_.formation_timeout;
+  job.limit = seconds_text(options_.formation_timeout) + " (formation_timeout)";
   arm(job.deadline);
   wire::EpochRecord& record = job.record;
   record.epoch = Epoch(options_.term, 1);
@@ -207,7 +216,7 @@ void CoordinatorCore::run_if_ready(Job& job, Turn& turn) {
 }
 
 Status CoordinatorCore::formation_timeout(const Job& job) const {
-  const std::string limit = " within " + seconds_text(options_.formation_timeout) + " (formation_timeout)";
+  const std::string limit = " within " + job.limit;
   const std::string before = job.last_error.empty() ? "" : "; last refused: " + job.last_error;
   std::vector<std::uint32_t> missing;
   if (job.state == JobState::forming) {

@@ -71,6 +71,7 @@ struct Job {
   JobState state = JobState::forming;
   std::uint32_t world_size = 0;
   TimeNs since = 0;
+  std::string limit;                  // forming: the limit behind the deadline, as people read it
   TimeNs deadline = kNever;           // forming, opening: then it fails. failed: then its reducers are told to close it
   std::vector<Seat> seats;            // by rank
   std::uint32_t taken = 0, left = 0;  // seats in that state

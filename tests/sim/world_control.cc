@@ -53,7 +53,7 @@ void World::start_control() {
       hello.rank = worker.rank;
       hello.incarnation = 5000 + worker.rank;
       core_.on_connected(worker.peer, hello, "worker:" + std::to_string(worker.rank), net_.now(), effects_);
-      to_coordinator(worker.to_coordinator, worker.peer, wire::Join{world_size_, "host:" + std::to_string(worker.rank), "sim", settings_});
+      to_coordinator(worker.to_coordinator, worker.peer, wire::Join{world_size_, "host:" + std::to_string(worker.rank), "sim", settings_, 0});
       heartbeat(worker);
     });
   }

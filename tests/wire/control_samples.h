@@ -79,7 +79,8 @@ inline CallDescription call(Prng& random) {
 // One message of every type, in the order of the variant.
 inline std::vector<Message> one_of_each(Prng& r) {
   std::vector<Message> all;
-  all.push_back(Join{static_cast<std::uint32_t>(r.between(1, kMaxRanks)), text(r), text(r), settings(r)});
+  all.push_back(Join{static_cast<std::uint32_t>(r.between(1, kMaxRanks)), text(r), text(r), settings(r),
+                     static_cast<std::uint32_t>(r.next())});
   all.push_back(Joined{record(r)});
   all.push_back(Ready{});
   all.push_back(Leave{u64(r)});

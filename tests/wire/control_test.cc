@@ -242,7 +242,7 @@ TEST(Control, ranges_are_kept) {
 
 TEST(Control, chunk_bytes_and_small_bytes_hang_together) {
   const auto taken = [](std::uint32_t chunk, std::uint32_t small) {
-    return refusal(encode(Join{1, "", "", {chunk, 1, 1, small}})).empty();
+    return refusal(encode(Join{1, "", "", {chunk, 1, 1, small}, 0})).empty();
   };
   EXPECT_TRUE(taken(0, 0));
   EXPECT_TRUE(taken(0, 1 << 20));

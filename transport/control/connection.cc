@@ -85,7 +85,9 @@ class Stream : public std::enable_shared_from_this<Stream> {
 
   // What is queued goes out; then the peer's end is awaited, because closing earlier could destroy what it has not
   // read.
-  void close() {
+  void close(std::function<void()> closed) {
+    if (closed && ended_) return closed();
+    if (closed) closed_ = std::move(closed);
     if (closing_) return;
     closing_ = true;
     on_message_ = nullptr;
@@ -183,7 +185,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
     send(std::make_shared<const std::string>(
         wire::encode(wire::Fail{wire::kEveryCommunicator, why.code(), why.text(), {}})));
     const Connection::OnLost on_lost = on_lost_;
-    close();
+    close({});
     if (on_lost) on_lost(why);
   }
 
@@ -216,6 +218,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
     timer_.cancel();
     Error ignored;
     socket_.close(ignored);
+    if (const auto closed = std::exchange(closed_, nullptr)) closed();
   }
 
   const std::string peer_address_, local_address_;
@@ -223,6 +226,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
   Timer timer_;
   Connection::OnMessage on_message_;
   Connection::OnLost on_lost_;
+  std::function<void()> closed_;
   std::deque<Frame> queue_;
   std::size_t queued_bytes_ = 0;
   std::string inbox_;
@@ -239,7 +243,7 @@ class ConnectionImpl final : public Connection {
  public:
   ConnectionImpl(Loop& loop, tcp::Connected connected)
       : hello_(std::move(connected.hello)), stream_(std::make_shared<Stream>(loop, std::move(connected.socket))) {}
-  ~ConnectionImpl() override { stream_->close(); }
+  ~ConnectionImpl() override { stream_->close({}); }
 
   void start(OnMessage on_message, OnLost on_lost) override {
     stream_->start(std::move(on_message), std::move(on_lost));
@@ -248,7 +252,7 @@ class ConnectionImpl final : public Connection {
     stream_->send(std::make_shared<const std::string>(wire::encode(message)));
   }
   void send_encoded(std::shared_ptr<const std::string> text) override { stream_->send(std::move(text)); }
-  void close() override { stream_->close(); }
+  void close(std::function<void()> closed) override { stream_->close(std::move(closed)); }
   const wire::Hello& hello() const override { return hello_; }
   std::string peer_address() const override { return stream_->peer_address(); }
   std::string local_address() const override { return stream_->local_address(); }

@@ -28,7 +28,9 @@ class Connection {
   virtual void send(const wire::Message& message) = 0;  // queued; dropped when the connection is gone
   // The same for a message that wire::encode() has made text of before: one text for many connections.
   virtual void send_encoded(std::shared_ptr<const std::string> text) = 0;
-  virtual void close() = 0;                              // sends what is queued (at most 1 s), then closes; no callback after
+  // Sends what is queued (at most 1 s), then closes; no OnMessage or OnLost after it. `closed` is called when that is done,
+  // perhaps at once.
+  virtual void close(std::function<void()> closed = {}) = 0;
   virtual const wire::Hello& hello() const = 0;          // of the initiator
   virtual std::string peer_address() const = 0;          // "host:port"
   virtual std::string local_address() const = 0;         // "host:port" of our end: an address by which the peer reaches us

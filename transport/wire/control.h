@@ -54,7 +54,8 @@ struct EpochRecord {
 };
 
 // -- a worker's life
-struct Join { std::uint32_t world_size = 0; std::string host; std::string version; JobSettings settings; };  // W>C, first
+// W>C, first. limit_ms: how long the worker waits for the job to form, 0: as long as the coordinator does
+struct Join { std::uint32_t world_size = 0; std::string host; std::string version; JobSettings settings; std::uint32_t limit_ms = 0; };
 struct Joined { EpochRecord record; };           // C>W  the job is formed; communicator 0 is the world; open your lanes
 struct Ready {};                                 // W>C  all lanes are open
 // W>C  every call of mine is done; my going is no loss. I took part in so many calls of the world and shall in no later one;

@@ -96,6 +96,7 @@ void fields(auto& io, Is<Join> auto& m) {
   io.text("host", m.host);
   io.text("version", m.version);
   io.object("settings", m.settings);
+  io.number("limit_ms", m.limit_ms, 0, kLargest<std::uint32_t>);
 }
 void fields(auto& io, Is<Joined> auto& m) {
   io.object("record", m.record);
