@@ -76,9 +76,9 @@ int parse_options(int argc, char** argv, Options& options) {
   app.add_flag("--verbose", options.verbose, "show the log of coordinator and reducers");
   app.add_option("--timeout", options.timeout_s, "end everything after so many seconds")
       ->check(CLI::Range(0.001, kMaxTimeoutS));
-  app.add_option("--redsumd-arg", options.daemon_arguments, "one more argument for every redsumd, may be repeated")
-      ->expected(1)
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  app.add_option("--redsumd-arg", options.daemon_arguments,
+                 "one more argument for every redsumd, may be repeated: --redsumd-arg=--job.window=2")
+      ->allow_extra_args(false);
   app.set_version_flag("--version", "redsumrun " REDSUM_VERSION);
   try {
     app.parse(spell_np(argc, argv));

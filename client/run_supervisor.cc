@@ -150,8 +150,8 @@ void Supervisor::end_pool() {
   killed_ = false;
   stage_deadline_ns_ = monotonic_now() + kPoolGraceNs;
   for (const auto& worker : workers_) worker->signal_group(SIGKILL);  // what a worker left behind
-  for (const auto& daemon : daemons_) {
-    if (!daemon->ended()) daemon->signal_group(SIGTERM);
+  for (auto daemon = daemons_.rbegin(); daemon != daemons_.rend(); ++daemon) {  // the coordinator last
+    if (!(*daemon)->ended()) (*daemon)->signal_group(SIGTERM);
   }
 }
 
