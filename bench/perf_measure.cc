@@ -48,6 +48,7 @@ Measurement::Measurement(const PerfOptions& options, redsum::Communicator& world
       input_(options.max_bytes) {
   call_.wire_dtype = options.wire_dtype;
   call_.key = options.key;
+  call_.rollback = options.rollback;
   if (options.in_place) return;
   outputs_[0] = Buffer(options.max_bytes);
   if (!options.blocking) outputs_[1] = Buffer(options.max_bytes);

@@ -13,6 +13,7 @@ namespace {
 // Flags as typed; turned into values after CLI11 is through, so that one place makes the messages.
 struct Raw {
   std::string min_bytes, max_bytes, step_bytes, in_flight, wire, ops = "sum", dtypes = "fp32", format = "nccl";
+  bool no_rollback = false;
   int check = 1, blocking = 1, in_place = 0, time_of = 3;
 };
 
@@ -81,6 +82,7 @@ std::string finish(const Raw& raw, PerfOptions& options) {
   options.check = raw.check != 0;
   options.blocking = raw.blocking != 0;
   options.in_place = raw.in_place != 0;
+  options.rollback = !raw.no_rollback;
   options.time_of = static_cast<TimeOf>(raw.time_of);
   if (!options.blocking && options.in_place) return "-z 0 keeps two calls in flight and cannot be in place; drop -I 1";
   return "";
@@ -114,6 +116,8 @@ int parse_options(int argc, char** argv, PerfOptions& options) {
   app.add_option("--wire-dtype", raw.wire, "send fp32 data as bf16 or fp16, summed in fp32");
   app.add_option("--mode", options.mode, "server");
   app.add_option("--key", options.key, "name of the calls in error texts");
+  app.add_flag("--no-rollback", raw.no_rollback,
+               "do not keep what restores the output after an error (matters with -I 1)");
   app.add_option("--workload", options.workload_file,
                  "replay the gradient buckets of this model (configs/workloads/*.json)");
   app.add_option("--bucket-mib", options.bucket_mib, "bucket size of the replay, as DDP's bucket_cap_mb")

@@ -32,6 +32,7 @@ struct PerfOptions {
   int wire_dtype = -1;
   std::string mode = "server";
   std::string key;
+  bool rollback = true;  // of the table's calls; the replay does without, as DDP
   std::string workload_file;
   double bucket_mib = 25;
   std::uint32_t steps = 5;

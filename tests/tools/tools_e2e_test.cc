@@ -87,11 +87,9 @@ TEST_F(ToolsWithPool, PerfFindsEveryDtypeAndOpExact) {
 }
 
 TEST_F(ToolsWithPool, PerfTakesEveryVariant) {
-  const std::vector<std::vector<std::string>> variants = {{"-I", "1", "-u", "3"},
-                                                          {"-z", "0"},
-                                                          {"--wire-dtype", "bf16"},
-                                                          {"--wire-dtype", "fp16", "-o", "avg"},
-                                                          {"-a", "0", "-o", "max"}};
+  const std::vector<std::vector<std::string>> variants = {
+      {"-I", "1", "-u", "3"},   {"-I", "1", "--no-rollback"},          {"-z", "0"},
+      {"--wire-dtype", "bf16"}, {"--wire-dtype", "fp16", "-o", "avg"}, {"-a", "0", "-o", "max"}};
   for (const std::vector<std::string>& variant : variants) {
     std::vector<std::string> command = {"redsum-perf", "-b", "0", "-e", "300001", "-i", "150000", "-n", "3"};
     command.insert(command.end(), variant.begin(), variant.end());
