@@ -35,8 +35,8 @@ cmd_demo() {
 cmd_sim() {
   local preset=release arg
   for arg in "$@"; do case $arg in --mutant*) preset=dev ;; esac done
-  build_preset $preset sim || exit 1
-  exec "build/$preset/tests/sim" "$@"
+  build_preset $preset sim_world || exit 1
+  exec "build/$preset/tests/sim_world" "$@"
 }
 
 cmd_bench() {

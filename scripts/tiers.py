@@ -16,13 +16,13 @@ def lint(run):
 
 
 def simulate(run, preset, seeds):
-    run.command(f"simulation, {seeds} seeds ({preset})", [f"build/{preset}/tests/sim", "--seeds", str(seeds)])
+    run.command(f"simulation, {seeds} seeds ({preset})", [f"build/{preset}/tests/sim_world", "--seeds", str(seeds)])
 
 
 def mutants(run):
     """Every deliberate fault must be caught: the simulator fails when one is not."""
-    if run.build("dev", ["sim"]):
-        run.command("simulation, every mutant is caught", ["build/dev/tests/sim", "--mutant", "all", "--seeds", "300"], limit_s=900)
+    if run.build("dev", ["sim_world"]):
+        run.command("simulation, every mutant is caught", ["build/dev/tests/sim_world", "--mutant", "all", "--seeds", "300"], limit_s=900)
 
 
 def quick(run):
@@ -37,9 +37,10 @@ def push(run):
     if run.build("release"):
         run.ctest("unit, conformance, corpora (release)", "release", not_label="^(e2e|lint|sim)$")
         run.ctest("processes (release)", "release", label="^e2e$", limit_s=900)
+        run.command("demo", [ROOT / "dev", "demo"], limit_s=300)
         simulate(run, "release", 2000)
     mutants(run)
-    if run.build_label("asan", CORE) and run.build("asan", ["sim"]):
+    if run.build_label("asan", CORE) and run.build("asan", ["sim_world"]):
         run.ctest("unit, conformance (ASan, UBSan)", "asan", label=CORE)
         simulate(run, "asan", 200)
     if run.build_label("tsan", "^threads$"):
@@ -55,7 +56,7 @@ def sanitized(preset):
 
 
 def seeds(run):
-    if run.build("release", ["sim"]):
+    if run.build("release", ["sim_world"]):
         simulate(run, "release", 20000)
 
 
