@@ -114,6 +114,20 @@ TEST(CoordinatorFormation, MissingRanksAreNamedAtTheDeadline) {
   EXPECT_EQ(story.state(), "none");
 }
 
+TEST(CoordinatorFormation, TheLeastPatientWorkersLimitIsTheJobs) {
+  Story story;
+  const PeerId a = story.worker(0, 3);
+  const PeerId b = story.connect(wire::Purpose::control_worker, "train", 1, 9);
+  story.beating.insert(b);
+  story.say(b, wire::Join{3, "host1:1", "0.1.0", {}, 2500});
+  story.pass(2400 * kMillisecond);
+  EXPECT_EQ(story.state(), "forming");
+  story.pass(200 * kMillisecond);
+  for (const PeerId w : {a, b})
+    EXPECT_EQ(story.last<Fail>(w).text,
+              "job 'train': 1 of 3 workers have not joined within 2.5 s (connect_timeout of rank 1): rank 2");
+}
+
 TEST(CoordinatorFormation, NoReducerIsNamedAtTheDeadline) {
   Story story;
   const PeerId a = story.worker(0, 1);
