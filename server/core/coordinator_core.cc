@@ -72,12 +72,14 @@ void CoordinatorCore::dispatch(Peer& peer, const wire::Message& message, Turn& t
   if (std::holds_alternative<wire::Heartbeat>(message) || std::holds_alternative<wire::Ping>(message))
     return send(peer.id, message, turn);
   if (peer.gone) return;  // what it sent before it heard of the end
-  bool known = false;
-  if (peer.hello.purpose == wire::Purpose::control_worker) known = dispatch_worker(peer, message, turn);
-  if (peer.hello.purpose == wire::Purpose::control_reducer) known = dispatch_reducer(peer, message, turn);
+  const wire::Purpose purpose = peer.hello.purpose;
+  const bool known = purpose == wire::Purpose::control_worker    ? dispatch_worker(peer, message, turn)
+                     : purpose == wire::Purpose::control_reducer ? dispatch_reducer(peer, message, turn)
+                                                                 : false;
+  // A known message may have ended the peer: it is not to be touched after that.
   if (!known)
     refuse(peer,
-           {Code::protocol_error, "a " + std::string(purpose_name(peer.hello.purpose)) + " at " + peer.address +
+           {Code::protocol_error, "a " + std::string(purpose_name(purpose)) + " at " + peer.address +
                                       " may not send '" + std::string(wire::type_name(message)) + "' now"},
            turn);
 }
@@ -98,6 +100,7 @@ bool CoordinatorCore::dispatch_worker(Peer& peer, const wire::Message& message, 
     return on_close_communicator(peer, *close, turn), true;
   if (const auto* waiting = std::get_if<wire::Waiting>(&message)) return on_waiting(peer, *waiting, turn), true;
   if (const auto* lane = std::get_if<wire::LaneLost>(&message)) return on_lane_lost(peer, *lane, turn), true;
+  if (const auto* failed = std::get_if<wire::Fail>(&message)) return on_failed(peer, *failed, turn), true;
   return false;
 }
 
