@@ -52,7 +52,8 @@ ProgressAgent::Reports Job::reports() {
       [this](const wire::ReducerInfo& reducer, const Status& why) {
         loop_.post([this, instance = reducer.instance, text = why.text()] { send(wire::LaneLost{instance, text}); });
       },
-      [this](CommunicatorId id, const Status& why) {
+      [this](CommunicatorId id, const Status& why, bool here) {
+        if (here) loop_.post([=, this] { send(wire::Fail{id.value, why.code(), why.text(), {}}); });
         std::lock_guard lock(closed_mutex_);
         closed_.emplace(id, why);
         any_closed_.store(true, std::memory_order_release);

@@ -106,15 +106,15 @@ ProgressAgent::Communicator* ProgressAgent::find(CommunicatorId id) const {
 void ProgressAgent::close_communicator(CommunicatorId id, const Status& pending) {
   Communicator* communicator = find(id);
   if (!communicator) return;
-  end(*communicator, pending);
+  end(*communicator, pending, Origin::told);
   std::erase_if(communicators_, [&](const auto& c) { return c.get() == communicator; });
 }
 
 // After hide() the transport touches no memory of the communicator, so inputs can be put back and handed to their owners.
-void ProgressAgent::end(Communicator& communicator, const Status& why) {
+void ProgressAgent::end(Communicator& communicator, const Status& why, Origin origin) {
   if (communicator.closed.ok()) {
     communicator.closed = why;
-    reports_.on_closed(communicator.id, why);
+    reports_.on_closed(communicator.id, why, origin == Origin::here);
     for (const LaneEnd& lane : lanes_)
       if (lane.open) transport_->hide(lane.id, communicator.id);
   }
@@ -127,13 +127,14 @@ void ProgressAgent::end(Communicator& communicator, const Status& why) {
 }
 
 void ProgressAgent::fail(CommunicatorId id, const Status& why) {
-  if (Communicator* communicator = find(id); communicator && communicator->closed.ok()) end(*communicator, why);
+  if (Communicator* communicator = find(id); communicator && communicator->closed.ok())
+    end(*communicator, why, Origin::told);
 }
 
 void ProgressAgent::fail_all(const Status& why) {
   grace_until_ = kNever;
   for (auto& communicator : communicators_)
-    if (communicator->closed.ok()) end(*communicator, why);
+    if (communicator->closed.ok()) end(*communicator, why, Origin::told);
 }
 
 void ProgressAgent::submit(CommunicatorId id, CallPtr call) {
@@ -164,8 +165,10 @@ void ProgressAgent::pump(Communicator& communicator) {
     Call& call = *communicator.calls.find(send.sequence)->second;
     if (overwrites_input(call, send) &&
         !keep_backup(call, send.header.chunk, send.header.element_offset, send.elements)) {
-      fail(communicator.id, {Code::resource_exhausted, "no memory for the copy that call " + std::to_string(send.sequence) +
-                                                           " keeps of its input; set no_rollback or use other memory for the output"});
+      end(communicator,
+          {Code::resource_exhausted, "no memory for the copy that call " + std::to_string(send.sequence) +
+                                         " keeps of its input; set no_rollback or use other memory for the output"},
+          Origin::here);
       return;
     }
     const ConstBytes payload = payload_of(communicator, call, send);
@@ -331,7 +334,7 @@ void ProgressAgent::check_deadlines(Communicator& communicator, TimeNs now) {
   if (communicator.calls.empty()) return;
   for (const auto& [sequence, call] : communicator.calls) {
     if (now >= call->deadline) {
-      end(communicator, timeout_error(communicator, *call, now));
+      end(communicator, timeout_error(communicator, *call, now), Origin::here);
       return;
     }
     wake_at(call->deadline);

@@ -37,8 +37,9 @@ class ProgressAgent final : public transport::LaneSink {
     std::function<void(CommunicatorId, Sequence, const wire::CallDescription&)> on_stall;
     // A lane broke. If nothing else ends the communicators within kLaneGrace, this agent does.
     std::function<void(const wire::ReducerInfo&, const Status&)> on_lane_lost;
-    // A communicator was closed by an error; all its calls have ended.
-    std::function<void(CommunicatorId, const Status&)> on_closed;
+    // A communicator was closed by an error; all its calls have ended. `here`: the error arose in this process, so the other
+    // members have to be told.
+    std::function<void(CommunicatorId, const Status&, bool here)> on_closed;
   };
   static constexpr DurationNs kStallAfter = 200 * kMillisecond;
   static constexpr DurationNs kStallAgain = kSecond;
@@ -95,7 +96,8 @@ class ProgressAgent final : public transport::LaneSink {
   ConstBytes payload_of(Communicator& communicator, Call& call, const ChunkSend& send);
   bool keep_backup(Call& call, std::uint32_t chunk, std::uint64_t offset, std::uint64_t elements);
   void deliver(Communicator& communicator, const ChunkResult& result, const std::byte* payload, DType wire);
-  void end(Communicator& communicator, const Status& why);
+  enum class Origin { here, told };
+  void end(Communicator& communicator, const Status& why, Origin origin);
   void finish(Communicator& communicator, Sequence sequence);
   void roll_back(Call& call, const CommunicatorCore& core);
   void drop_backups(Call& call);

@@ -212,6 +212,19 @@ void CoordinatorCore::conclude(Job& job, std::uint16_t id, const WaitingCall& ca
                     turn);
 }
 
+// A worker has closed a communicator by itself: nobody may go on in it, or wait there for that worker.
+void CoordinatorCore::on_failed(Peer& peer, const wire::Fail& message, Turn& turn) {
+  Job& job = *peer.job;
+  if (message.communicator > 0xFFFF) return;
+  const auto id = static_cast<std::uint16_t>(message.communicator);
+  const auto found = job.communicators.find(id);
+  if (job.state == JobState::failed || found == job.communicators.end() || found->second.failed) return;
+  const std::optional<std::uint32_t> rank = found->second.rank_of(peer.hello.rank);
+  if (!rank) return;
+  fail_communicator(job, id, {message.code, label(id) + "at rank " + std::to_string(*rank) + ": " + message.text},
+                    {*rank}, turn);
+}
+
 void CoordinatorCore::fail_communicator(Job& job, std::uint16_t id, const Status& why, std::vector<std::uint32_t> ranks,
                                         Turn& turn) {
   Communicator& communicator = job.communicators.at(id);

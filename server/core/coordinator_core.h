@@ -162,6 +162,7 @@ class CoordinatorCore {
   void on_create(Peer& peer, const wire::Create& message, Turn& turn);
   void on_close_communicator(Peer& peer, const wire::CloseCommunicator& message, Turn& turn);
   void on_waiting(Peer& peer, const wire::Waiting& message, Turn& turn);
+  void on_failed(Peer& peer, const wire::Fail& message, Turn& turn);
   Status check_members(const Job& job, std::uint32_t caller, const std::vector<std::uint32_t>& members) const;
   std::optional<std::uint16_t> free_communicator(Job& job) const;
   void reserve(Job& job, std::list<Creation>::iterator creation, Turn& turn);

@@ -46,7 +46,7 @@ class RepeatingTransport final : public transport::Transport {
 
 const char* fault_name(Fault fault) {
   constexpr const char* kNames[kFaultCount] = {"none", "slow_rank", "stalls", "kill_worker", "kill_reducer",
-                                               "cut_lane", "mismatch", "duplicate", "silent_worker", "refused_memory"};
+                                               "cut_lane", "mismatch", "duplicate", "silent_worker", "refused_memory", "absent_rank"};
   return kNames[static_cast<int>(fault)];
 }
 
@@ -145,6 +145,10 @@ void World::submit_next(Worker& worker) {
   while (worker.next < script_.size() && script_[worker.next].group == 1 &&
          std::find(sub_.begin(), sub_.end(), worker.rank) == sub_.end())
     ++worker.next;
+  if (fault_ == Fault::absent_rank && worker.rank == victim_ && worker.next >= bad_call_ && world_size_ > 1) {
+    fault_done_ = true;
+    worker.next = script_.size();
+  }
   if (!worker.alive || worker.next == script_.size()) return;
   const PlannedCall& planned = script_[worker.next];
   if (!worker.group_open[planned.group]) return;  // goes on when it is created
@@ -164,7 +168,7 @@ void World::submit_next(Worker& worker) {
   call->in_place = planned.in_place;
   call->sequence = worker.sequences[planned.group]++;
   call->submitted = net_.now();
-  call->timeout = 60 * kSecond;
+  call->timeout = (fault_ == Fault::absent_rank ? 2 : 60) * kSecond;
   call->deadline = net_.now() + call->timeout;
   const std::size_t element = dtype_bytes(planned.call.dtype);
   std::byte* out = planned.in_place ? submitted.input.data() : submitted.output.data();

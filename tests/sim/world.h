@@ -22,8 +22,8 @@ struct Broken : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-enum class Fault { none, slow_rank, stalls, kill_worker, kill_reducer, cut_lane, mismatch, duplicate, silent_worker, refused_memory };
-inline constexpr int kFaultCount = 10;
+enum class Fault { none, slow_rank, stalls, kill_worker, kill_reducer, cut_lane, mismatch, duplicate, silent_worker, refused_memory, absent_rank };
+inline constexpr int kFaultCount = 11;
 const char* fault_name(Fault fault);
 
 struct Coverage {

@@ -43,6 +43,8 @@ bool World::error_is_right(const Status& status, const PlannedCall& planned) con
       return status.code() == Code::reducer_lost;
     case Fault::duplicate:  // the sender's lane is ended
       return status.code() == Code::reducer_lost;
+    case Fault::absent_rank:
+      return status.code() == Code::timeout;
     case Fault::mismatch:
       return status.code() == Code::mismatch && planned.group == script_[bad_call_].group;
     default:

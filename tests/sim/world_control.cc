@@ -23,7 +23,8 @@ client::ProgressAgent::Reports World::reports(Worker& worker) {
         coverage_.add("lane lost at a worker");
         to_coordinator(worker.to_coordinator, worker.peer, wire::LaneLost{reducer.instance, why.text()});
       },
-      [&worker](CommunicatorId id, const Status& why) {
+      [this, &worker](CommunicatorId id, const Status& why, bool here) {
+        if (here) to_coordinator(worker.to_coordinator, worker.peer, wire::Fail{id.value, why.code(), why.text(), {}});
         for (int group = 0; group < 2; ++group)
           if (worker.group_open[group] && worker.group_ids[group] == id.value) worker.closed[group] = why;
       },

@@ -87,7 +87,8 @@ struct Waiting { std::uint16_t communicator = 0; std::uint64_t sequence = 0; Cal
 struct Stalled { std::uint16_t communicator = 0; std::uint64_t sequence = 0; std::vector<std::uint32_t> missing; std::uint32_t missing_count = 0; };
 struct LaneLost { Incarnation instance = 0; std::string text; };  // W>C  my lane to this reducer broke and cannot be made again
 // C>W  the communicator (kEveryCommunicator: all) is closed with this error, and creations that are under way with it; C>R: what
-// a refused registration says. `ranks`: whose fault it is, ranks of that communicator (kEveryCommunicator: of the world)
+// a refused registration says; W>C: this worker closed the communicator with that error (a timeout, say), so the others must
+// end there too. `ranks`: whose fault it is, ranks of that communicator (kEveryCommunicator: of the world)
 inline constexpr std::uint32_t kEveryCommunicator = 0xFFFFFFFF;
 struct Fail { std::uint32_t communicator = kEveryCommunicator; Code code = Code::internal; std::string text; std::vector<std::uint32_t> ranks; };
 
