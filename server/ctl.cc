@@ -5,7 +5,7 @@
 #include <cstdlib>
 
 #include "server/config_keys.h"
-#include "server/ctl_http.h"
+#include "server/admin_client.h"
 #include "server/ctl_status.h"
 
 namespace {

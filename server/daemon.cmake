@@ -22,7 +22,7 @@ if(TARGET redsum_reducer AND TARGET redsum_coordinator)
   install(TARGETS redsumd RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 endif()
 
-redsum_library(redsum_ctl SOURCES ctl_box.cc ctl_http.cc ctl_status.cc DEPS redsum_base redsum_config
+redsum_library(redsum_ctl SOURCES ctl_box.cc admin_client.cc ctl_status.cc DEPS redsum_base redsum_config
   PRIVATE_DEPS redsum_asio nlohmann_json::nlohmann_json)
 redsum_program(redsumctl SOURCES ctl.cc DEPS redsum_ctl CLI11::CLI11)
 install(TARGETS redsumctl RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
