@@ -69,7 +69,7 @@ class FrameReader {
   void expose(std::uint16_t communicator, const transport::PlaceTable& places);
   void hide(std::uint16_t communicator);
   bool in_payload() const noexcept { return in_payload_; }  // a frame is half in its place
-  void stop() noexcept { stopped_ = true; }  // from within on_frame(): the lane is closed, read no more
+  void stop() noexcept { stopped_ = true; }                 // from within on_frame(): the lane is closed, read no more
 
   // Reads until the socket is empty, the budget is spent or the lane is over. `scratch` takes what is to be dropped.
   // `to_end`: the peer is known to have ended the stream, so read until that end is met.
