@@ -8,16 +8,20 @@
 #include <mutex>
 #include <new>
 
+#include "client/call_arguments.h"
 #include "client/job.h"
 #include "client/options.h"
 #include "client/redsum.h"
-#include "kernels/fold.h"
 #include "transport/base/log.h"
 
 using namespace redsum;
 using client::Call;
 using client::CallPtr;
+using client::check_kind;
+using client::fill_tensors;
+using client::invalid;
 using client::Job;
+using client::options_or_default;
 
 struct redsum_comm {
   std::shared_ptr<Job> job;
@@ -26,9 +30,9 @@ struct redsum_comm {
   std::vector<std::uint32_t> members;  // ranks in the job
   std::uint32_t rank = 0;              // own, in the communicator
 
-  std::mutex mutex;                    // submissions: sequence and hand-over are one step
+  std::mutex mutex;  // submissions: sequence and hand-over are one step
   Sequence next_sequence = 0;
-  std::deque<CallPtr> pending;         // completed ones leave at the front
+  std::deque<CallPtr> pending;              // completed ones leave at the front
   std::uint64_t completed = 0, failed = 0;  // of those that left `pending`
 
   void forget_completed() {
@@ -64,84 +68,6 @@ redsum_status guarded(Body body) noexcept {
   }
 }
 
-Status invalid(std::string text) { return {Code::invalid_argument, std::move(text)}; }
-
-Status check_kind(redsum_dtype dtype, redsum_op op) {
-  if (static_cast<unsigned>(dtype) >= static_cast<unsigned>(kDTypeCount))
-    return invalid("dtype " + std::to_string(static_cast<int>(dtype)) + " is none of 0.." + std::to_string(kDTypeCount - 1));
-  if (static_cast<unsigned>(op) >= static_cast<unsigned>(kOpCount))
-    return invalid("op " + std::to_string(static_cast<int>(op)) + " is none of 0.." + std::to_string(kOpCount - 1));
-  const auto type = static_cast<DType>(dtype);
-  if (!reduction_defined(type, static_cast<Op>(op)))
-    return {Code::unsupported, std::string(op_name(static_cast<Op>(op))) + " of " + std::string(dtype_name(type)) +
-                                   " is not defined; complex numbers have sum and avg"};
-  return {};
-}
-
-redsum_call_options options_or_default(const redsum_call_options* given) {
-  redsum_call_options options;
-  redsum_call_options_init(&options);
-  if (given) std::memcpy(&options, given, std::min(given->struct_bytes ? given->struct_bytes : sizeof options, sizeof options));
-  if (given && given->struct_bytes == 0) {  // zero-initialised: zeros mean the defaults
-    if (options.wire_dtype == 0) options.wire_dtype = -1;
-    if (options.prescale == 0) options.prescale = 1;
-    if (options.postscale == 0) options.postscale = 1;
-  }
-  return options;
-}
-
-Status fill_options(const redsum_comm& comm, const redsum_call_options& options, Call& call) {
-  wire::CallDescription& description = call.description;
-  description.wire_dtype = description.dtype;
-  if (options.wire_dtype >= 0 && static_cast<DType>(options.wire_dtype) != description.dtype) {
-    const auto wire_dtype = static_cast<DType>(options.wire_dtype);
-    if (description.dtype != DType::fp32 || (wire_dtype != DType::bf16 && wire_dtype != DType::fp16) ||
-        description.kind != wire::Kind::allreduce)
-      return {Code::unsupported, "wire dtype " + std::string(dtype_name(wire_dtype)) + " for a " +
-                                     std::string(wire::kind_name(description.kind)) + " of " +
-                                     std::string(dtype_name(description.dtype)) + "; an allreduce of fp32 may travel as bf16 or fp16"};
-    description.wire_dtype = wire_dtype;
-  }
-  description.prescale = options.prescale;
-  description.postscale = options.postscale;
-  if (!kernels::fold_defined({description.wire_dtype, description.op, 0, options.prescale, options.postscale}))
-    return {Code::unsupported, "scale factors for " + std::string(dtype_name(description.dtype)) + "; floats and complex numbers have them"};
-  if (options.key) {
-    description.key = options.key;
-    if (description.key.size() > 255) return invalid("key has " + std::to_string(description.key.size()) + " bytes, at most 255");
-  }
-  if (options.timeout_ns < 0) return invalid("timeout_ns is " + std::to_string(options.timeout_ns) + "; expected >= 0");
-  call.timeout = options.timeout_ns > 0 ? options.timeout_ns : comm.job->options().operation_timeout;
-  call.rollback = options.no_rollback == 0;
-  return {};
-}
-
-Status fill_tensors(const redsum_tensor* tensors, std::size_t count, bool reads, bool writes, Call& call) {
-  if (count != 0 && !tensors) return invalid("tensors is NULL, tensor_count is " + std::to_string(count));
-  const std::size_t bytes = dtype_bytes(call.description.dtype);
-  const std::size_t alignment = std::min<std::size_t>(bytes, dtype_is_complex(call.description.dtype) ? bytes / 2 : 8);
-  constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 62;
-  std::uint64_t first = 0;
-  for (std::size_t i = 0; i < count; ++i) {
-    const redsum_tensor& tensor = tensors[i];
-    const std::string name = "tensor " + std::to_string(i);
-    if (tensor.count > kMostBytes / bytes - first) return invalid(name + ": the call has more than 2^62 bytes");
-    if (tensor.count == 0) continue;
-    const auto in = reinterpret_cast<std::uintptr_t>(tensor.input), out = reinterpret_cast<std::uintptr_t>(tensor.output);
-    if ((reads && !in) || (writes && !out)) return invalid(name + ": " + (in ? "output" : "input") + " is NULL, count is " + std::to_string(tensor.count));
-    if (in % alignment != 0 || out % alignment != 0)
-      return invalid(name + ": an address is not a multiple of " + std::to_string(alignment) + " bytes, as " +
-                     std::string(dtype_name(call.description.dtype)) + " needs");
-    if (in && out && in != out && in < out + tensor.count * bytes && out < in + tensor.count * bytes)
-      return invalid(name + ": output overlaps input without being equal to it");
-    call.tensors.push_back({static_cast<const std::byte*>(tensor.input), static_cast<std::byte*>(tensor.output), tensor.count, first});
-    call.in_place = call.in_place || in == out;
-    first += tensor.count;
-  }
-  call.description.count = first;
-  return {};
-}
-
 Status submit(redsum_comm& comm, CallPtr call, redsum_handle** handle) {
   REDSUM_RETURN_IF_ERROR(comm.job->closed(comm.id));
   auto owner = std::make_unique<redsum_handle>(redsum_handle{call});
@@ -160,20 +86,27 @@ Status submit(redsum_comm& comm, CallPtr call, redsum_handle** handle) {
 
 extern "C" {
 
-const char* redsum_version(void) { return REDSUM_VERSION; }
+const char* redsum_version(void) {
+  return REDSUM_VERSION;
+}
 
 const char* redsum_status_name(redsum_status status) {
   return code_name(static_cast<Code>(status)).data();
 }
 
-const char* redsum_last_error(void) { return last_error.c_str(); }
+const char* redsum_last_error(void) {
+  return last_error.c_str();
+}
 
-size_t redsum_dtype_bytes(redsum_dtype dtype) { return dtype_bytes(static_cast<DType>(dtype)); }
+size_t redsum_dtype_bytes(redsum_dtype dtype) {
+  return dtype_bytes(static_cast<DType>(dtype));
+}
 
 redsum_status redsum_dtype_from_name(const char* name, redsum_dtype* dtype) {
   return guarded([&]() -> Status {
     const auto found = dtype_from_name(name ? name : "");
-    if (!found || !dtype) return invalid("'" + std::string(name ? name : "(null)") + "' is no dtype; expected fp64, fp32, fp16, bf16, ...");
+    if (!found || !dtype)
+      return invalid("'" + std::string(name ? name : "(null)") + "' is no dtype; expected fp64, fp32, fp16, bf16, ...");
     *dtype = static_cast<redsum_dtype>(*found);
     return {};
   });
@@ -182,7 +115,8 @@ redsum_status redsum_dtype_from_name(const char* name, redsum_dtype* dtype) {
 redsum_status redsum_op_from_name(const char* name, redsum_op* op) {
   return guarded([&]() -> Status {
     const auto found = op_from_name(name ? name : "");
-    if (!found || !op) return invalid("'" + std::string(name ? name : "(null)") + "' is no op; expected sum, prod, min, max or avg");
+    if (!found || !op)
+      return invalid("'" + std::string(name ? name : "(null)") + "' is no op; expected sum, prod, min, max or avg");
     *op = static_cast<redsum_op>(*found);
     return {};
   });
@@ -231,7 +165,8 @@ redsum_status redsum_comm_create(redsum_comm* parent, const int32_t* ranks, size
     comm->rank = static_cast<std::uint32_t>(count);
     for (size_t i = 0; i < count; ++i) {
       if (ranks[i] < 0 || static_cast<size_t>(ranks[i]) >= parent->members.size())
-        return invalid("rank " + std::to_string(ranks[i]) + " is not in the parent of " + std::to_string(parent->members.size()));
+        return invalid("rank " + std::to_string(ranks[i]) + " is not in the parent of " +
+                       std::to_string(parent->members.size()));
       const std::uint32_t member = parent->members[static_cast<size_t>(ranks[i])];
       if (std::count(comm->members.begin(), comm->members.end(), member) != 0)
         return invalid("rank " + std::to_string(ranks[i]) + " is in the list twice");
@@ -262,8 +197,12 @@ redsum_status redsum_comm_close(redsum_comm* comm) {
   });
 }
 
-int32_t redsum_comm_rank(const redsum_comm* comm) { return static_cast<int32_t>(comm->rank); }
-int32_t redsum_comm_size(const redsum_comm* comm) { return static_cast<int32_t>(comm->members.size()); }
+int32_t redsum_comm_rank(const redsum_comm* comm) {
+  return static_cast<int32_t>(comm->rank);
+}
+int32_t redsum_comm_size(const redsum_comm* comm) {
+  return static_cast<int32_t>(comm->members.size());
+}
 
 redsum_status redsum_allreduce(redsum_comm* comm, const redsum_tensor* tensors, size_t tensor_count, redsum_dtype dtype,
                                redsum_op op, const redsum_call_options* options, redsum_handle** handle) {
@@ -274,7 +213,8 @@ redsum_status redsum_allreduce(redsum_comm* comm, const redsum_tensor* tensors, 
     call->description.kind = wire::Kind::allreduce;
     call->description.dtype = static_cast<DType>(dtype);
     call->description.op = static_cast<Op>(op);
-    REDSUM_RETURN_IF_ERROR(fill_options(*comm, options_or_default(options), *call));
+    REDSUM_RETURN_IF_ERROR(
+        client::fill_options(options_or_default(options), comm->job->options().operation_timeout, *call));
     REDSUM_RETURN_IF_ERROR(fill_tensors(tensors, tensor_count, true, true, *call));
     return submit(*comm, std::move(call), handle);
   });
@@ -292,7 +232,8 @@ redsum_status redsum_broadcast(redsum_comm* comm, const redsum_tensor* tensors, 
     call->description.kind = wire::Kind::broadcast;
     call->description.dtype = static_cast<DType>(dtype);
     call->description.root = static_cast<std::uint32_t>(root);
-    REDSUM_RETURN_IF_ERROR(fill_options(*comm, options_or_default(options), *call));
+    REDSUM_RETURN_IF_ERROR(
+        client::fill_options(options_or_default(options), comm->job->options().operation_timeout, *call));
     REDSUM_RETURN_IF_ERROR(fill_tensors(tensors, tensor_count, is_root, !is_root, *call));
     return submit(*comm, std::move(call), handle);
   });
@@ -304,7 +245,8 @@ redsum_status redsum_barrier(redsum_comm* comm, const redsum_call_options* optio
     auto call = std::make_shared<Call>();
     call->description.kind = wire::Kind::barrier;
     call->description.dtype = DType::uint8;
-    REDSUM_RETURN_IF_ERROR(fill_options(*comm, options_or_default(options), *call));
+    REDSUM_RETURN_IF_ERROR(
+        client::fill_options(options_or_default(options), comm->job->options().operation_timeout, *call));
     return submit(*comm, std::move(call), handle);
   });
 }
@@ -315,17 +257,22 @@ redsum_status redsum_wait(redsum_handle* handle, int64_t timeout_ns) {
     // The library ends every call by its own deadline; the margin is for a progress thread that is late.
     const TimeNs limit = timeout_ns < 0 ? kNever : monotonic_now() + timeout_ns;
     if (!handle->call->wait_until(limit))
-      return {Code::timeout, "the call is not complete after the " + std::to_string(timeout_ns) + " ns of this wait; wait again"};
+      return {Code::timeout,
+              "the call is not complete after the " + std::to_string(timeout_ns) + " ns of this wait; wait again"};
     return handle->call->status();
   });
 }
 
-int redsum_test(const redsum_handle* handle) { return handle && handle->call->done() ? 1 : 0; }
+int redsum_test(const redsum_handle* handle) {
+  return handle && handle->call->done() ? 1 : 0;
+}
 
 redsum_status redsum_on_complete(redsum_handle* handle, redsum_callback callback, void* user) {
   return guarded([&]() -> Status {
     if (!handle || !callback) return invalid("handle and callback must not be NULL");
-    const auto run = [callback, user](const Status& status) { callback(user, static_cast<redsum_status>(status.code())); };
+    const auto run = [callback, user](const Status& status) {
+      callback(user, static_cast<redsum_status>(status.code()));
+    };
     if (!handle->call->on_complete(run)) return invalid("the handle has a callback already");
     return {};
   });
@@ -335,19 +282,24 @@ const char* redsum_handle_error(const redsum_handle* handle) {
   return handle && handle->call->done() ? handle->call->status().text().c_str() : "";
 }
 
-uint64_t redsum_handle_sequence(const redsum_handle* handle) { return handle->call->sequence; }
+uint64_t redsum_handle_sequence(const redsum_handle* handle) {
+  return handle->call->sequence;
+}
 
 uint32_t redsum_handle_contributors(const redsum_handle* handle) {
   return handle->call->done() ? handle->call->contributors() : 0;
 }
 
-void redsum_handle_free(redsum_handle* handle) { delete handle; }
+void redsum_handle_free(redsum_handle* handle) {
+  delete handle;
+}
 
 redsum_status redsum_stats(redsum_comm* comm, redsum_statistics* statistics) {
   return guarded([&]() -> Status {
     if (!comm || !statistics) return invalid("comm and statistics must not be NULL");
     if (statistics->struct_bytes < sizeof(size_t) || statistics->struct_bytes > 65536)
-      return invalid("struct_bytes is " + std::to_string(statistics->struct_bytes) + "; set it to sizeof(redsum_statistics)");
+      return invalid("struct_bytes is " + std::to_string(statistics->struct_bytes) +
+                     "; set it to sizeof(redsum_statistics)");
     redsum_statistics all{};
     all.struct_bytes = statistics->struct_bytes;
     const transport::Transport::Counters moved = comm->job->counters();
@@ -382,11 +334,9 @@ redsum_log_callback log_callback = nullptr;
 void redsum_set_log(redsum_log_callback callback, void* user) {
   log_callback = callback;
   if (!callback) return log::set_sink(nullptr, nullptr);
-  log::set_sink(
-      [](void* to, log::Level level, std::string_view line) {
-        log_callback(to, static_cast<int>(level), std::string(line).c_str());
-      },
-      user);
+  log::set_sink([](void* to, log::Level level,
+                   std::string_view line) { log_callback(to, static_cast<int>(level), std::string(line).c_str()); },
+                user);
 }
 
 }  // extern "C"

@@ -16,7 +16,7 @@ class BlockPool {
   std::byte* take(std::size_t bytes);
   void give(std::byte* block, std::size_t bytes);  // the size it was taken with
   std::size_t blocks_out() const { return out_; }
-  void trim();                                     // frees all memory when no block is out
+  void trim();  // frees all memory when no block is out
 
  private:
   static constexpr std::size_t kSmallestShift = 12, kClasses = 11;  // 4 KiB .. 4 MiB

@@ -67,31 +67,37 @@ bool Call::on_complete(Callback callback) {
 void gather(const Call& call, std::uint64_t offset, std::uint64_t count, DType wire, std::byte* to) {
   const DType dtype = call.description.dtype;
   const std::size_t from_bytes = dtype_bytes(dtype), to_bytes = dtype_bytes(wire);
-  for_pieces(call, offset, count, [&](const Tensor& tensor, std::uint64_t within, std::uint64_t take, std::uint64_t done) {
-    kernels::convert(wire, to + done * to_bytes, dtype, tensor.input + within * from_bytes, take);
-  });
+  for_pieces(call, offset, count,
+             [&](const Tensor& tensor, std::uint64_t within, std::uint64_t take, std::uint64_t done) {
+               kernels::convert(wire, to + done * to_bytes, dtype, tensor.input + within * from_bytes, take);
+             });
 }
 
 void scatter(const Call& call, std::uint64_t offset, std::uint64_t count, DType wire, const std::byte* from) {
   const DType dtype = call.description.dtype;
   const std::size_t from_bytes = dtype_bytes(wire), to_bytes = dtype_bytes(dtype);
-  for_pieces(call, offset, count, [&](const Tensor& tensor, std::uint64_t within, std::uint64_t take, std::uint64_t done) {
-    kernels::convert(dtype, tensor.output + within * to_bytes, wire, from + done * from_bytes, take);
-  });
+  for_pieces(call, offset, count,
+             [&](const Tensor& tensor, std::uint64_t within, std::uint64_t take, std::uint64_t done) {
+               kernels::convert(dtype, tensor.output + within * to_bytes, wire, from + done * from_bytes, take);
+             });
 }
 
 void save_in_place(const Call& call, std::uint64_t offset, std::uint64_t count, std::byte* to) {
   const std::size_t bytes = dtype_bytes(call.description.dtype);
-  for_pieces(call, offset, count, [&](const Tensor& tensor, std::uint64_t within, std::uint64_t take, std::uint64_t done) {
-    if (tensor.input == tensor.output) std::memcpy(to + done * bytes, tensor.input + within * bytes, take * bytes);
-  });
+  for_pieces(call, offset, count,
+             [&](const Tensor& tensor, std::uint64_t within, std::uint64_t take, std::uint64_t done) {
+               if (tensor.input == tensor.output)
+                 std::memcpy(to + done * bytes, tensor.input + within * bytes, take * bytes);
+             });
 }
 
 void put_back(const Call& call, std::uint64_t offset, std::uint64_t count, const std::byte* from) {
   const std::size_t bytes = dtype_bytes(call.description.dtype);
-  for_pieces(call, offset, count, [&](const Tensor& tensor, std::uint64_t within, std::uint64_t take, std::uint64_t done) {
-    if (tensor.input == tensor.output) std::memcpy(tensor.output + within * bytes, from + done * bytes, take * bytes);
-  });
+  for_pieces(call, offset, count,
+             [&](const Tensor& tensor, std::uint64_t within, std::uint64_t take, std::uint64_t done) {
+               if (tensor.input == tensor.output)
+                 std::memcpy(tensor.output + within * bytes, from + done * bytes, take * bytes);
+             });
 }
 
 const std::byte* contiguous_input(const Call& call, std::uint64_t offset, std::uint64_t count) {

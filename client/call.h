@@ -20,8 +20,8 @@ namespace redsum::client {
 struct Tensor {
   const std::byte* input = nullptr;
   std::byte* output = nullptr;
-  std::uint64_t count = 0;   // elements
-  std::uint64_t first = 0;   // its first element in the call
+  std::uint64_t count = 0;  // elements
+  std::uint64_t first = 0;  // its first element in the call
 };
 
 class Call {
@@ -31,22 +31,22 @@ class Call {
   // -- set before submission, constant after
   wire::CallDescription description;
   Sequence sequence = 0;
-  std::vector<Tensor> tensors;     // without empty ones, ascending by `first`
-  bool in_place = false;           // some output is its input
+  std::vector<Tensor> tensors;  // without empty ones, ascending by `first`
+  bool in_place = false;        // some output is its input
   bool rollback = true;
   TimeNs submitted = 0, deadline = kNever;
-  DurationNs timeout = 0;          // for messages
+  DurationNs timeout = 0;  // for messages
 
   // -- the progress agent's alone: copies of the input by chunk, dtype as the user's; see ProgressAgent
   std::vector<std::byte*> backups;
-  std::size_t backup_bytes = 0;    // of one block
+  std::size_t backup_bytes = 0;  // of one block
 
   // -- completion. Any thread.
   bool done() const { return done_.load(std::memory_order_acquire); }
-  bool wait_until(TimeNs limit);                    // false: not done yet
+  bool wait_until(TimeNs limit);                                    // false: not done yet
   void complete(const Status& status, std::uint32_t contributors);  // once; runs the callback on this thread
-  bool on_complete(Callback callback);              // false: there is one already
-  const Status& status() const { return status_; }  // after done()
+  bool on_complete(Callback callback);                              // false: there is one already
+  const Status& status() const { return status_; }                  // after done()
   std::uint32_t contributors() const { return contributors_; }
 
  private:
@@ -60,11 +60,12 @@ class Call {
 };
 using CallPtr = std::shared_ptr<Call>;
 
-// Copies elements [offset, offset + count) of the call into `to`, as `wire` elements; and back. `to`/`from` are contiguous.
+// Copies elements [offset, offset + count) of the call into `to`, as `wire` elements; and back. `to`/`from` are
+// contiguous.
 void gather(const Call& call, std::uint64_t offset, std::uint64_t count, DType wire, std::byte* to);
 void scatter(const Call& call, std::uint64_t offset, std::uint64_t count, DType wire, const std::byte* from);
-// What a roll-back needs: elements of tensors in place, in the user's dtype, copied aside and put back. The others are left
-// out of both (their places in the block hold nothing).
+// What a roll-back needs: elements of tensors in place, in the user's dtype, copied aside and put back. The others are
+// left out of both (their places in the block hold nothing).
 void save_in_place(const Call& call, std::uint64_t offset, std::uint64_t count, std::byte* to);
 void put_back(const Call& call, std::uint64_t offset, std::uint64_t count, const std::byte* from);
 // The elements where they lie, when they lie in one tensor's input; otherwise nullptr.

@@ -118,14 +118,16 @@ void Job::begin() {
     }
     connection_ = std::move(*connection);
     last_heard_ = monotonic_now();
-    connection_->start([this](wire::Message message) { on_message(message); }, [this](const Status& why) { coordinator_lost(why); });
+    connection_->start([this](wire::Message message) { on_message(message); },
+                       [this](const Status& why) { coordinator_lost(why); });
     wire::Join join;
     join.world_size = options_.world_size;
     join.host = host_and_pid();
     join.version = REDSUM_VERSION;
     join.settings.chunk_bytes = options_.chunk_bytes;
     join.settings.window = options_.window;
-    join.limit_ms = static_cast<std::uint32_t>(std::clamp<DurationNs>((deadline_ - last_heard_) / kMillisecond, 1, 1 << 30));
+    join.limit_ms =
+        static_cast<std::uint32_t>(std::clamp<DurationNs>((deadline_ - last_heard_) / kMillisecond, 1, 1 << 30));
     send(join);
     beat();
   });
@@ -136,7 +138,8 @@ void Job::on_message(const wire::Message& message) {
   if (const auto* m = std::get_if<wire::Joined>(&message)) return handle(*m);
   if (const auto* m = std::get_if<wire::Fail>(&message)) return handle(*m);
   if (const auto* m = std::get_if<wire::Describe>(&message)) return handle(*m);
-  if (const auto* m = std::get_if<wire::Created>(&message)) return finish_create(m->request, CommunicatorId(m->communicator));
+  if (const auto* m = std::get_if<wire::Created>(&message))
+    return finish_create(m->request, CommunicatorId(m->communicator));
   if (const auto* m = std::get_if<wire::CreateFailed>(&message))
     return finish_create(m->request, failure(m->code, m->text));
   if (const auto* m = std::get_if<wire::Stalled>(&message))
@@ -172,8 +175,9 @@ void Job::on_lane(std::size_t shard, Result<std::unique_ptr<transport::Link>> li
   if (!joining_) return;
   if (!link) {
     const wire::ReducerInfo& reducer = record_.reducers[shard_order(record_)[shard].reducer];
-    finish_join({link.error().code() == Code::timeout ? Code::reducer_lost : link.error().code(),
-                 "cannot open a lane to reducer " + reducer.name + " (" + reducer.address + "): " + link.error().text()});
+    finish_join(
+        {link.error().code() == Code::timeout ? Code::reducer_lost : link.error().code(),
+         "cannot open a lane to reducer " + reducer.name + " (" + reducer.address + "): " + link.error().text()});
     return;
   }
   links_[shard] = std::move(*link);
@@ -210,7 +214,8 @@ void Job::handle(const wire::Fail& message) {
 // The coordinator wants to know what a call was, to tell the ranks how their calls differ.
 void Job::handle(const wire::Describe& message) {
   progress_thread_.loop().post([this, message] {
-    const wire::CallDescription* call = worker_.progress.describe(CommunicatorId(message.communicator), message.sequence);
+    const wire::CallDescription* call =
+        worker_.progress.describe(CommunicatorId(message.communicator), message.sequence);
     if (!call) return;
     loop_.post([this, answer = wire::Waiting{message.communicator, message.sequence, *call}] { send(answer); });
   });
@@ -225,7 +230,8 @@ void Job::beat() {
   if (now - last_heard_ > options_.heartbeat_timeout) {
     const std::string address = connection_->peer_address();
     connection_->close();
-    return coordinator_lost({Code::peer_lost, "no heartbeat from the coordinator at " + address + " for longer than heartbeat_timeout"});
+    return coordinator_lost(
+        {Code::peer_lost, "no heartbeat from the coordinator at " + address + " for longer than heartbeat_timeout"});
   }
   send(wire::Heartbeat{++beats_});
   timer_->at(now + options_.heartbeat_timeout / 3, [this] { beat(); });
@@ -252,7 +258,8 @@ Result<CommunicatorId> Job::create(const std::vector<std::uint32_t>& members) {
     creations_[request] = {members, done};
     send(wire::Create{request, members});
   });
-  // The coordinator ends every creation within its own limit; this one is for a coordinator that does not answer at all.
+  // The coordinator ends every creation within its own limit; this one is for a coordinator that does not answer at
+  // all.
   const auto limit = std::chrono::nanoseconds(options_.connect_timeout) + std::chrono::seconds(5);
   if (future.wait_for(limit) != std::future_status::ready)
     return failure(Code::timeout, "the coordinator did not open the communicator within connect_timeout");

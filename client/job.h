@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A process' membership in one job: the control thread (coordinator connection, heartbeats, opening lanes) and the progress
-// thread (the data path). Created by join(), ended by leave() or destruction. All functions may be called from any thread.
+// A process' membership in one job: the control thread (coordinator connection, heartbeats, opening lanes) and the
+// progress thread (the data path). Created by join(), ended by leave() or destruction. All functions may be called from
+// any thread.
 #pragma once
 #include <atomic>
 #include <future>
@@ -33,7 +34,7 @@ class Job {
   // Tells the coordinator that going is no loss. `calls`: of the world communicator.
   void leave(std::uint64_t calls);
 
-  Status closed(CommunicatorId id) const;               // ok, or the error that closed it; cheap while nothing is closed
+  Status closed(CommunicatorId id) const;  // ok, or the error that closed it; cheap while nothing is closed
   void submit(CommunicatorId id, CallPtr call);
   transport::Transport::Counters counters();
 
@@ -44,7 +45,7 @@ class Job {
   class Worker final : public Agent {
    public:
     explicit Worker(ProgressAgent::Reports reports) : progress(monotonic_now, std::move(reports)) {}
-    void push(CommunicatorId id, CallPtr call);         // any thread
+    void push(CommunicatorId id, CallPtr call);  // any thread
     std::size_t do_work(TimeNs now) override;
     TimeNs next_deadline() const override { return progress.next_deadline(); }
     ProgressAgent progress;
@@ -72,7 +73,9 @@ class Job {
   void end(const Status& why);
   void finish_join(const Status& status);
   void finish_create(std::uint64_t request, Result<CommunicatorId> result);
-  void send(const wire::Message& message) { if (connection_) connection_->send(message); }
+  void send(const wire::Message& message) {
+    if (connection_) connection_->send(message);
+  }
   ProgressAgent::Reports reports();
 
   const Options options_;

@@ -74,8 +74,11 @@ void options_from_environment(redsum_options& o) {
   o.job_id = variable({"REDSUM_JOB_ID", "SLURM_JOB_ID", "TORCHELASTIC_RUN_ID"});
   if (!o.job_id) o.job_id = "default";
   o.secret_file = variable({"REDSUM_SECRET_FILE"});
-  o.rank = integer({"REDSUM_RANK", "RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID", "HOROVOD_RANK", "JOB_COMPLETION_INDEX"}, 0);
-  o.world_size = integer({"REDSUM_WORLD_SIZE", "WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS", "HOROVOD_SIZE"}, 1);
+  o.rank = integer({"REDSUM_RANK", "RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID", "HOROVOD_RANK",
+                    "JOB_COMPLETION_INDEX"},
+                   0);
+  o.world_size = integer(
+      {"REDSUM_WORLD_SIZE", "WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS", "HOROVOD_SIZE"}, 1);
   const std::int32_t chunk = integer({"REDSUM_CHUNK_BYTES"}, 0), window = integer({"REDSUM_WINDOW"}, 0);
   o.chunk_bytes = static_cast<std::uint32_t>(chunk);
   o.window = static_cast<std::uint32_t>(window);
@@ -88,7 +91,8 @@ Result<Options> check_options(const redsum_options& o) {
   Options result;
   result.coordinators = split(o.coordinator ? o.coordinator : "");
   if (result.coordinators.empty())
-    return failure(bad("coordinator", o.coordinator ? o.coordinator : "", "host:port[,host:port...] (REDSUM_COORDINATOR)"));
+    return failure(
+        bad("coordinator", o.coordinator ? o.coordinator : "", "host:port[,host:port...] (REDSUM_COORDINATOR)"));
   result.job_id = o.job_id ? o.job_id : "";
   if (!wire::valid_job_id(result.job_id))
     return failure(bad("job_id", result.job_id, "1 to 64 of [A-Za-z0-9._-], not beginning with a dot (REDSUM_JOB_ID)"));
@@ -98,14 +102,17 @@ Result<Options> check_options(const redsum_options& o) {
   if (o.rank < 0 || o.rank >= o.world_size)
     return failure(bad("rank", o.rank == kUnreadable ? "not a number" : std::to_string(o.rank),
                        ("0 to " + std::to_string(o.world_size - 1) + " for world_size " + std::to_string(o.world_size) +
-                        " (REDSUM_RANK, RANK ...)").c_str()));
+                        " (REDSUM_RANK, RANK ...)")
+                           .c_str()));
   if (o.chunk_bytes != 0 && (o.chunk_bytes < 4096 || o.chunk_bytes > wire::kMaxChunkBytes || o.chunk_bytes % 64 != 0))
     return failure(bad("chunk_bytes", std::to_string(static_cast<std::int32_t>(o.chunk_bytes)),
                        "0, or 4096 to 1048576 in steps of 64 (REDSUM_CHUNK_BYTES)"));
-  if (o.window > 64) return failure(bad("window", std::to_string(static_cast<std::int32_t>(o.window)), "0 to 64 (REDSUM_WINDOW)"));
+  if (o.window > 64)
+    return failure(bad("window", std::to_string(static_cast<std::int32_t>(o.window)), "0 to 64 (REDSUM_WINDOW)"));
   if (o.connect_timeout_ns <= 0 || o.operation_timeout_ns <= 0 || o.heartbeat_timeout_ns <= 0)
-    return failure(Code::invalid_argument, "a timeout is not positive; expected seconds > 0 (REDSUM_CONNECT_TIMEOUT, "
-                                           "REDSUM_OPERATION_TIMEOUT, REDSUM_HEARTBEAT_TIMEOUT)");
+    return failure(Code::invalid_argument,
+                   "a timeout is not positive; expected seconds > 0 (REDSUM_CONNECT_TIMEOUT, "
+                   "REDSUM_OPERATION_TIMEOUT, REDSUM_HEARTBEAT_TIMEOUT)");
   auto secret = read_secret(o.secret_file ? o.secret_file : "");
   if (!secret) return failure(secret.error());
   result.pool_key = wire::key_from_secret(*secret);

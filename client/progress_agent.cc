@@ -14,14 +14,15 @@
 namespace redsum::client {
 namespace {
 
-constexpr DurationNs kTick = 50 * kMillisecond;      // while calls are pending
-constexpr DurationNs kTrimAfter = 2 * kSecond;       // of idleness, backups' memory is given back
+constexpr DurationNs kTick = 50 * kMillisecond;  // while calls are pending
+constexpr DurationNs kTrimAfter = 2 * kSecond;   // of idleness, backups' memory is given back
 
 std::size_t place_stride(std::uint32_t chunk_bytes) {
   return wire::kHeaderBytes + (chunk_bytes + wire::kScalePrefixBytes + 63) / 64 * 64;
 }
 
-// A chunk whose result will land on the input of which a copy has to be kept. (The root of a broadcast gets no payload.)
+// A chunk whose result will land on the input of which a copy has to be kept. (The root of a broadcast gets no
+// payload.)
 bool overwrites_input(const Call& call, const ChunkSend& send) {
   return send.elements != 0 && call.rollback && call.in_place && call.description.kind != wire::Kind::broadcast;
 }
@@ -86,13 +87,13 @@ Status ProgressAgent::open_communicator(CommunicatorId id, Rank rank, std::uint3
   auto memory = Region::reserve(2 * communicator->shards * communicator->places * communicator->stride);
   if (!memory) return memory.error();
   communicator->memory = std::move(*memory);
-  communicator->core = std::make_unique<CommunicatorCore>(id, rank, members, record_.epoch, record_.settings, schedule_,
-                                                          shards_.size());
+  communicator->core =
+      std::make_unique<CommunicatorCore>(id, rank, members, record_.epoch, record_.settings, schedule_, shards_.size());
   for (std::size_t shard = 0; shard < lanes_.size(); ++shard)
-    transport_->expose(lanes_[shard].id, id,
-                       {communicator->landing(shard, 0), communicator->stride,
-                        record_.settings.chunk_bytes + wire::kScalePrefixBytes,
-                        static_cast<std::uint16_t>(communicator->places)});
+    transport_->expose(
+        lanes_[shard].id, id,
+        {communicator->landing(shard, 0), communicator->stride, record_.settings.chunk_bytes + wire::kScalePrefixBytes,
+         static_cast<std::uint16_t>(communicator->places)});
   communicators_.push_back(std::move(communicator));
   return {};
 }
@@ -110,7 +111,8 @@ void ProgressAgent::close_communicator(CommunicatorId id, const Status& pending)
   std::erase_if(communicators_, [&](const auto& c) { return c.get() == communicator; });
 }
 
-// After hide() the transport touches no memory of the communicator, so inputs can be put back and handed to their owners.
+// After hide() the transport touches no memory of the communicator, so inputs can be put back and handed to their
+// owners.
 void ProgressAgent::end(Communicator& communicator, const Status& why, Origin origin) {
   if (communicator.closed.ok()) {
     communicator.closed = why;
@@ -195,7 +197,8 @@ bool ProgressAgent::keep_backup(Call& call, std::uint32_t chunk, std::uint64_t o
   return true;
 }
 
-// Where the payload of a chunk is sent from: the user's memory, the roll-back copy, or staging; in this order of cheapness.
+// Where the payload of a chunk is sent from: the user's memory, the roll-back copy, or staging; in this order of
+// cheapness.
 ConstBytes ProgressAgent::payload_of(Communicator& communicator, Call& call, const ChunkSend& send) {
   const wire::Header& header = send.header;
   if (send.elements == 0) return {};
@@ -229,19 +232,19 @@ void ProgressAgent::on_arrival(transport::LaneId lane, const wire::Header& heade
     return;
   }
   communicator->last_progress = clock_();
-  deliver(*communicator, *result, payload.data(), header.dtype);
+  deliver(*communicator, *result, payload.data());
   if (result->call_complete) finish(*communicator, result->sequence);
   pump(*communicator);
 }
 
-void ProgressAgent::deliver(Communicator& communicator, const ChunkResult& result, const std::byte* payload, DType wire) {
+void ProgressAgent::deliver(Communicator& communicator, const ChunkResult& result, const std::byte* payload) {
   Call& call = *communicator.calls.find(result.sequence)->second;
   if (result.elements == 0) return;
   // A receiver of a broadcast in place has sent nothing: its copy is made before its memory is written.
   const bool received_only = call.description.kind == wire::Kind::broadcast;
   if (received_only && call.rollback && call.in_place)
     call.rollback = keep_backup(call, result.chunk, result.element_offset, result.elements);
-  scatter(call, result.element_offset, result.elements, wire, payload);
+  scatter(call, result.element_offset, result.elements, call.description.wire_dtype, payload);
 }
 
 void ProgressAgent::finish(Communicator& communicator, Sequence sequence) {
@@ -285,8 +288,8 @@ void ProgressAgent::on_lane_lost(transport::LaneId lane, const Status& why) {
     reports_.on_lane_lost(reducer, why);
     if (grace_until_ != kNever) continue;
     grace_until_ = clock_() + kLaneGrace;
-    grace_error_ = {Code::reducer_lost, "the lane to reducer " + reducer.name + " (" + reducer.address +
-                                            ") is lost: " + why.text() + "; check that the reducer runs and is reachable"};
+    grace_error_ = {Code::reducer_lost, "the lane to reducer " + reducer.name + " (" + reducer.address + ") is lost: " +
+                                            why.text() + "; check that the reducer runs and is reachable"};
     wake_at(grace_until_);
   }
 }
@@ -319,8 +322,9 @@ void ProgressAgent::tick(TimeNs now) {
 }
 
 Status ProgressAgent::timeout_error(const Communicator& communicator, const Call& call, TimeNs now) const {
-  std::string text = "call " + std::to_string(call.sequence) + " (" + call.description.to_string() + ") is not complete after " +
-                     seconds(now - call.submitted) + "; operation_timeout is " + seconds(call.timeout);
+  std::string text = "call " + std::to_string(call.sequence) + " (" + call.description.to_string() +
+                     ") is not complete after " + seconds(now - call.submitted) + "; operation_timeout is " +
+                     seconds(call.timeout);
   if (communicator.stalled_sequence == call.sequence && communicator.missing_count != 0) {
     text += "; ranks that have not submitted it:";
     for (const std::uint32_t rank : communicator.missing) text += " " + std::to_string(rank);

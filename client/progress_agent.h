@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// One worker's data path at work: carries out what CommunicatorCore decides, on one thread, over one transport. It copies (and
-// converts) inputs into staging just ahead of the window, deposits chunks, copies results out, completes calls, and puts the
-// input back when a call fails. It starts no thread and reads no clock of its own, so the simulation drives the same code.
+// One worker's data path at work: carries out what CommunicatorCore decides, on one thread, over one transport. It
+// copies (and converts) inputs into staging just ahead of the window, deposits chunks, copies results out, completes
+// calls, and puts the input back when a call fails. It starts no thread and reads no clock of its own, so the
+// simulation drives the same code.
 //
-// Memory per communicator: for every shard, window + small_window places for results, and as many staging buffers. Staging of
-// number c is used again for c + W, which is sent only once the result of c is held, hence after c was received.
-// A call in place keeps a copy of its input (BlockPool) until it ends; where wire type = data type that copy is the staging.
+// Memory per communicator: for every shard, window + small_window places for results, and as many staging buffers.
+// Staging of number c is used again for c + W, which is sent only once the result of c is held, hence after c was
+// received. A call in place keeps a copy of its input (BlockPool) until it ends; where wire type = data type that copy
+// is the staging.
 #pragma once
 #include <functional>
 #include <map>
@@ -23,8 +25,8 @@ namespace redsum::client {
 
 // A shard of the epoch's pool, in the order that every member computes alike.
 struct ShardAddress {
-  std::size_t reducer = 0;   // index in EpochRecord::reducers
-  std::uint16_t shard = 0;   // of that reducer
+  std::size_t reducer = 0;  // index in EpochRecord::reducers
+  std::uint16_t shard = 0;  // of that reducer
 };
 // First shards of all reducers, then second ones ...: the shards of one reducer are not neighbours.
 std::vector<ShardAddress> shard_order(const wire::EpochRecord& record);
@@ -37,8 +39,8 @@ class ProgressAgent final : public transport::LaneSink {
     std::function<void(CommunicatorId, Sequence, const wire::CallDescription&)> on_stall;
     // A lane broke. If nothing else ends the communicators within kLaneGrace, this agent does.
     std::function<void(const wire::ReducerInfo&, const Status&)> on_lane_lost;
-    // A communicator was closed by an error; all its calls have ended. `here`: the error arose in this process, so the other
-    // members have to be told.
+    // A communicator was closed by an error; all its calls have ended. `here`: the error arose in this process, so the
+    // other members have to be told.
     std::function<void(CommunicatorId, const Status&, bool here)> on_closed;
   };
   static constexpr DurationNs kStallAfter = 200 * kMillisecond;
@@ -54,7 +56,7 @@ class ProgressAgent final : public transport::LaneSink {
   void enter(const wire::EpochRecord& record);
   void adopt(std::size_t shard, std::unique_ptr<transport::Link> link);  // index in shard_order()
   Status open_communicator(CommunicatorId id, Rank rank, std::uint32_t members);
-  void close_communicator(CommunicatorId id, const Status& pending);     // calls still pending end with that error
+  void close_communicator(CommunicatorId id, const Status& pending);  // calls still pending end with that error
   // Closes one communicator (or all) with an error: pending calls end with it, inputs intact, later ones too.
   void fail(CommunicatorId id, const Status& why);
   void fail_all(const Status& why);
@@ -63,9 +65,9 @@ class ProgressAgent final : public transport::LaneSink {
   void submit(CommunicatorId id, CallPtr call);
   const wire::CallDescription* describe(CommunicatorId id, Sequence sequence) const;  // of a pending call
 
-  void tick(TimeNs now);            // deadlines, stalls; call when next_deadline() has passed
+  void tick(TimeNs now);  // deadlines, stalls; call when next_deadline() has passed
   TimeNs next_deadline() const { return next_tick_; }
-  bool busy() const;                // calls are pending
+  bool busy() const;  // calls are pending
 
   void on_arrival(transport::LaneId lane, const wire::Header& header, Bytes payload) override;
   void on_lane_lost(transport::LaneId lane, const Status& why) override;
@@ -76,8 +78,8 @@ class ProgressAgent final : public transport::LaneSink {
     std::unique_ptr<CommunicatorCore> core;
     Region memory;
     std::size_t stride = 0, places = 0, shards = 0;
-    std::map<Sequence, CallPtr> calls;   // pending
-    Status closed;                       // not ok: what ended it
+    std::map<Sequence, CallPtr> calls;  // pending
+    Status closed;                      // not ok: what ended it
     TimeNs last_progress = 0, last_stall_report = 0;
     Sequence stalled_sequence = 0;
     std::vector<std::uint32_t> missing;  // as the coordinator said of stalled_sequence
@@ -95,7 +97,7 @@ class ProgressAgent final : public transport::LaneSink {
   void pump(Communicator& communicator);
   ConstBytes payload_of(Communicator& communicator, Call& call, const ChunkSend& send);
   bool keep_backup(Call& call, std::uint32_t chunk, std::uint64_t offset, std::uint64_t elements);
-  void deliver(Communicator& communicator, const ChunkResult& result, const std::byte* payload, DType wire);
+  void deliver(Communicator& communicator, const ChunkResult& result, const std::byte* payload);
   enum class Origin { here, told };
   void end(Communicator& communicator, const Status& why, Origin origin);
   void finish(Communicator& communicator, Sequence sequence);
@@ -111,7 +113,7 @@ class ProgressAgent final : public transport::LaneSink {
   wire::EpochRecord record_;
   std::vector<ShardAddress> shards_;
   std::vector<std::uint16_t> schedule_;
-  std::vector<LaneEnd> lanes_;           // by shard
+  std::vector<LaneEnd> lanes_;  // by shard
   std::vector<std::unique_ptr<Communicator>> communicators_;
   BlockPool blocks_;
   TimeNs next_tick_ = kNever;

@@ -5,12 +5,13 @@
  * A process joins a job (redsum_init), gets the communicator of all its workers, submits collectives, waits for their
  * handles, and leaves (redsum_comm_close of the world communicator).
  *
- * Threads: every function may be called from any thread, except that collectives of one communicator must be submitted in
- * the same order on all ranks; threads that share a communicator order their calls themselves. No function of this header
- * blocks except redsum_init, redsum_comm_create, redsum_wait and redsum_comm_close, and each of these ends by a limit.
- * Errors: functions return a redsum_status; redsum_last_error() gives the text of the calling thread's last failed call.
- * Sizes are in bytes where a name says bytes, in elements where it says count; times are in nanoseconds where a name ends
- * in _ns. No function changes signal handlers, the floating-point environment or the affinity of existing threads.
+ * Threads: every function may be called from any thread, except that collectives of one communicator must be submitted
+ * in the same order on all ranks; threads that share a communicator order their calls themselves. No function of this
+ * header blocks except redsum_init, redsum_comm_create, redsum_wait and redsum_comm_close, and each of these ends by a
+ * limit. Errors: functions return a redsum_status; redsum_last_error() gives the text of the calling thread's last
+ * failed call. Sizes are in bytes where a name says bytes, in elements where it says count; times are in nanoseconds
+ * where a name ends in _ns. No function changes signal handlers, the floating-point environment or the affinity of
+ * existing threads.
  */
 #ifndef REDSUM_H
 #define REDSUM_H
@@ -33,8 +34,8 @@ typedef enum redsum_status {
   REDSUM_OK = 0,
   REDSUM_INVALID_ARGUMENT = 1,
   REDSUM_UNSUPPORTED = 2,
-  REDSUM_MISMATCH = 3,      /**< ranks asked for different things; the text names the field, the ranks and the values */
-  REDSUM_PEER_LOST = 4,     /**< a worker is gone; the text names its rank and address */
+  REDSUM_MISMATCH = 3,  /**< ranks asked for different things; the text names the field, the ranks and the values */
+  REDSUM_PEER_LOST = 4, /**< a worker is gone; the text names its rank and address */
   REDSUM_REDUCER_LOST = 5,
   REDSUM_TIMEOUT = 6,
   REDSUM_STALE = 7,
@@ -48,10 +49,23 @@ typedef enum redsum_status {
 
 /** Element types. 16- and 8-bit floats are summed in fp32 and rounded once. */
 typedef enum redsum_dtype {
-  REDSUM_FP64 = 0, REDSUM_FP32 = 1, REDSUM_FP16 = 2, REDSUM_BF16 = 3, REDSUM_FP8_E4M3 = 4, REDSUM_FP8_E5M2 = 5,
-  REDSUM_INT8 = 6, REDSUM_INT16 = 7, REDSUM_INT32 = 8, REDSUM_INT64 = 9,
-  REDSUM_UINT8 = 10, REDSUM_UINT16 = 11, REDSUM_UINT32 = 12, REDSUM_UINT64 = 13,
-  REDSUM_BOOL = 14, REDSUM_COMPLEX64 = 15, REDSUM_COMPLEX128 = 16
+  REDSUM_FP64 = 0,
+  REDSUM_FP32 = 1,
+  REDSUM_FP16 = 2,
+  REDSUM_BF16 = 3,
+  REDSUM_FP8_E4M3 = 4,
+  REDSUM_FP8_E5M2 = 5,
+  REDSUM_INT8 = 6,
+  REDSUM_INT16 = 7,
+  REDSUM_INT32 = 8,
+  REDSUM_INT64 = 9,
+  REDSUM_UINT8 = 10,
+  REDSUM_UINT16 = 11,
+  REDSUM_UINT32 = 12,
+  REDSUM_UINT64 = 13,
+  REDSUM_BOOL = 14,
+  REDSUM_COMPLEX64 = 15,
+  REDSUM_COMPLEX128 = 16
 } redsum_dtype;
 
 /** Reductions: a left fold in rank order. AVG divides the sum once by the number of contributors. */
@@ -61,41 +75,43 @@ typedef struct redsum_comm redsum_comm;     /**< an ordered group of workers */
 typedef struct redsum_handle redsum_handle; /**< one submitted collective */
 
 /**
- * How a process joins a job. Always start from redsum_options_init(), which sets the defaults and then what the environment
- * says: REDSUM_COORDINATOR, REDSUM_JOB_ID, REDSUM_SECRET_FILE, REDSUM_CHUNK_BYTES, REDSUM_WINDOW, REDSUM_*_TIMEOUT (seconds),
- * and rank and world size from REDSUM_RANK/REDSUM_WORLD_SIZE, RANK/WORLD_SIZE (torchrun), OMPI_COMM_WORLD_*, PMI_*,
- * SLURM_PROCID/SLURM_NTASKS. Strings are copied by redsum_init.
+ * How a process joins a job. Always start from redsum_options_init(), which sets the defaults and then what the
+ * environment says: REDSUM_COORDINATOR, REDSUM_JOB_ID, REDSUM_SECRET_FILE, REDSUM_CHUNK_BYTES, REDSUM_WINDOW,
+ * REDSUM_*_TIMEOUT (seconds), and rank and world size from REDSUM_RANK/REDSUM_WORLD_SIZE, RANK/WORLD_SIZE (torchrun),
+ * OMPI_COMM_WORLD_*, PMI_*, SLURM_PROCID/SLURM_NTASKS. Strings are copied by redsum_init.
  */
 typedef struct redsum_options {
-  size_t struct_bytes;           /**< sizeof(redsum_options) of the caller; set by redsum_options_init */
-  const char* coordinator;       /**< host:port[,host:port...] */
-  const char* job_id;            /**< [A-Za-z0-9._-]{1,64} without a leading dot */
-  const char* secret_file;       /**< path of the pool's secret; NULL or "" for none */
-  int32_t rank;                  /**< 0 .. world_size-1 */
-  int32_t world_size;            /**< >= 1 */
-  uint32_t chunk_bytes;          /**< 0: the pool chooses. 4096 .. 1048576, a multiple of 64; the same on every rank */
-  uint32_t window;               /**< chunks in flight per shard; 0: the pool chooses. 1 .. 64 */
-  int64_t connect_timeout_ns;    /**< until all ranks have joined and all lanes are open. Default 60 s */
-  int64_t operation_timeout_ns;  /**< of one collective, from its submission. Default 300 s */
-  int64_t heartbeat_timeout_ns;  /**< silence after which a peer is lost. Default 3 s */
+  size_t struct_bytes;          /**< sizeof(redsum_options) of the caller; set by redsum_options_init */
+  const char* coordinator;      /**< host:port[,host:port...] */
+  const char* job_id;           /**< [A-Za-z0-9._-]{1,64} without a leading dot */
+  const char* secret_file;      /**< path of the pool's secret; NULL or "" for none */
+  int32_t rank;                 /**< 0 .. world_size-1 */
+  int32_t world_size;           /**< >= 1 */
+  uint32_t chunk_bytes;         /**< 0: the pool chooses. 4096 .. 1048576, a multiple of 64; the same on every rank */
+  uint32_t window;              /**< chunks in flight per shard; 0: the pool chooses. 1 .. 64 */
+  int64_t connect_timeout_ns;   /**< until all ranks have joined and all lanes are open. Default 60 s */
+  int64_t operation_timeout_ns; /**< of one collective, from its submission. Default 300 s */
+  int64_t heartbeat_timeout_ns; /**< silence after which a peer is lost. Default 3 s */
 } redsum_options;
 
 /** One piece of a collective's data. A list of them is one collective, in that order, as if they were contiguous. */
 typedef struct redsum_tensor {
-  const void* input;  /**< count elements, read until the call completes; natural alignment of the element is enough */
-  void* output;       /**< count elements; may equal input (in place), must not overlap it otherwise */
-  uint64_t count;     /**< elements; 0 is fine, with any pointers */
+  const void* input; /**< count elements, read until the call completes; natural alignment of the element is enough */
+  void* output;      /**< count elements; may equal input (in place), must not overlap it otherwise */
+  uint64_t count;    /**< elements; 0 is fine, with any pointers */
 } redsum_tensor;
 
 /** Options of one call. Zero-initialised = defaults (redsum_call_options_init writes them). */
 typedef struct redsum_call_options {
   size_t struct_bytes;
-  int32_t wire_dtype;      /**< -1: as dtype. fp32 data may travel as REDSUM_BF16 or REDSUM_FP16, summed in fp32 */
-  double prescale;         /**< every contribution is multiplied by this in the accumulator. Default 1 */
-  double postscale;        /**< the sum (or average) is multiplied by this before rounding. Default 1 */
-  int64_t timeout_ns;      /**< 0: the communicator's operation_timeout_ns */
-  const char* key;         /**< name for messages, at most 255 bytes; NULL for none. Must agree on all ranks */
-  int32_t no_rollback;     /**< 0: after an error a buffer in place equals its input, bit for bit. 1: undefined then, and no copy is kept. Other memory for the output: undefined after an error; inputs are never written */
+  int32_t wire_dtype; /**< -1: as dtype. fp32 data may travel as REDSUM_BF16 or REDSUM_FP16, summed in fp32 */
+  double prescale;    /**< every contribution is multiplied by this in the accumulator. Default 1 */
+  double postscale;   /**< the sum (or average) is multiplied by this before rounding. Default 1 */
+  int64_t timeout_ns; /**< 0: the communicator's operation_timeout_ns */
+  const char* key;    /**< name for messages, at most 255 bytes; NULL for none. Must agree on all ranks */
+  int32_t
+      no_rollback; /**< 0: after an error a buffer in place equals its input, bit for bit. 1: undefined then, and no
+                      copy is kept. Other memory for the output: undefined after an error; inputs are never written */
 } redsum_call_options;
 
 /** Called once when the handle is complete, on a thread of the library: do not block in it, do not submit from it. */
@@ -103,8 +119,8 @@ typedef void (*redsum_callback)(void* user, redsum_status status);
 
 REDSUM_API const char* redsum_version(void);
 REDSUM_API const char* redsum_status_name(redsum_status status); /**< "ok", "invalid_argument", ...; static */
-REDSUM_API const char* redsum_last_error(void);                   /**< of this thread; valid until its next redsum call */
-REDSUM_API size_t redsum_dtype_bytes(redsum_dtype dtype);         /**< 0 for a number that is no dtype */
+REDSUM_API const char* redsum_last_error(void);           /**< of this thread; valid until its next redsum call */
+REDSUM_API size_t redsum_dtype_bytes(redsum_dtype dtype); /**< 0 for a number that is no dtype */
 REDSUM_API redsum_status redsum_dtype_from_name(const char* name, redsum_dtype* dtype); /**< "fp32", "bf16", ... */
 REDSUM_API redsum_status redsum_op_from_name(const char* name, redsum_op* op);          /**< "sum", "avg", ... */
 
@@ -119,10 +135,11 @@ REDSUM_API void redsum_call_options_init(redsum_call_options* options);
 REDSUM_API redsum_status redsum_init(const redsum_options* options, redsum_comm** world);
 
 /**
- * A communicator of some of the parent's ranks, in the order given; every member calls it with the same list, others do not.
- * The caller must be in the list. Blocks until all members have called, at most connect_timeout_ns.
+ * A communicator of some of the parent's ranks, in the order given; every member calls it with the same list, others do
+ * not. The caller must be in the list. Blocks until all members have called, at most connect_timeout_ns.
  */
-REDSUM_API redsum_status redsum_comm_create(redsum_comm* parent, const int32_t* ranks, size_t count, redsum_comm** comm);
+REDSUM_API redsum_status redsum_comm_create(redsum_comm* parent, const int32_t* ranks, size_t count,
+                                            redsum_comm** comm);
 
 /**
  * Waits for the communicator's calls (at most the operation timeout), then frees it. Closing the communicator that
@@ -150,14 +167,17 @@ REDSUM_API redsum_status redsum_broadcast(redsum_comm* comm, const redsum_tensor
 /** Completes when every rank has submitted it and all earlier calls of the communicator are complete everywhere. */
 REDSUM_API redsum_status redsum_barrier(redsum_comm* comm, const redsum_call_options* options, redsum_handle** handle);
 
-/** Waits at most timeout_ns (< 0: as long as the call itself may take). timeout: not complete yet, try again. Otherwise the call's status. */
+/** Waits at most timeout_ns (< 0: as long as the call itself may take). timeout: not complete yet, try again. Otherwise
+ * the call's status. */
 REDSUM_API redsum_status redsum_wait(redsum_handle* handle, int64_t timeout_ns);
 REDSUM_API int redsum_test(const redsum_handle* handle); /**< 1: complete, redsum_wait returns at once; 0: not yet */
 /** Runs `callback` once on completion; at once, on this thread, when the handle is complete already. One per handle. */
 REDSUM_API redsum_status redsum_on_complete(redsum_handle* handle, redsum_callback callback, void* user);
-REDSUM_API const char* redsum_handle_error(const redsum_handle* handle); /**< text, "" while pending or ok; lives as long as the handle */
+REDSUM_API const char* redsum_handle_error(
+    const redsum_handle* handle); /**< text, "" while pending or ok; lives as long as the handle */
 REDSUM_API uint64_t redsum_handle_sequence(const redsum_handle* handle);
-REDSUM_API uint32_t redsum_handle_contributors(const redsum_handle* handle); /**< ranks folded; valid after completion */
+REDSUM_API uint32_t
+redsum_handle_contributors(const redsum_handle* handle); /**< ranks folded; valid after completion */
 /** Frees the handle; the call itself goes on and its memory must stay until it ends. NULL is fine. */
 REDSUM_API void redsum_handle_free(redsum_handle* handle);
 
@@ -165,11 +185,11 @@ REDSUM_API void redsum_handle_free(redsum_handle* handle);
 typedef struct redsum_statistics {
   size_t struct_bytes;
   uint64_t calls_submitted, calls_completed, calls_failed;
-  uint64_t bytes_sent, bytes_received;      /**< on this process' data lanes, with headers */
-  uint64_t send_calls, receive_calls;       /**< system calls of the data path */
+  uint64_t bytes_sent, bytes_received; /**< on this process' data lanes, with headers */
+  uint64_t send_calls, receive_calls;  /**< system calls of the data path */
   uint64_t chunks_sent, chunks_received;
-  uint32_t reducers, shards;                /**< of the current epoch */
-  uint32_t chunk_bytes, window;             /**< as agreed */
+  uint32_t reducers, shards;    /**< of the current epoch */
+  uint32_t chunk_bytes, window; /**< as agreed */
   uint32_t epoch;
 } redsum_statistics;
 REDSUM_API redsum_status redsum_stats(redsum_comm* comm, redsum_statistics* statistics);

@@ -149,7 +149,7 @@ void Supervisor::end_pool() {
   stage_ = Stage::pool;
   killed_ = false;
   stage_deadline_ns_ = monotonic_now() + kPoolGraceNs;
-  for (const auto& worker : workers_) worker->signal_group(SIGKILL);  // what a worker left behind
+  for (const auto& worker : workers_) worker->signal_group(SIGKILL);            // what a worker left behind
   for (auto daemon = daemons_.rbegin(); daemon != daemons_.rend(); ++daemon) {  // the coordinator last
     if (!(*daemon)->ended()) (*daemon)->signal_group(SIGTERM);
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The element types and reduction operations that redsum knows. The numbers are part of the wire format and of the C ABI
-// (redsum.h): append, never renumber.
+// The element types and reduction operations that redsum knows. The numbers are part of the wire format and of the C
+// ABI (redsum.h): append, never renumber.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -42,9 +42,9 @@ constexpr std::size_t dtype_bytes(DType type) noexcept {
 
 // Name as users type it: "fp32", "bool", "complex64" ...; "?" for a number that is no dtype.
 constexpr std::string_view dtype_name(DType type) noexcept {
-  constexpr std::string_view kNames[kDTypeCount] = {"fp64",  "fp32",   "fp16",   "bf16",   "fp8_e4m3", "fp8_e5m2",
-                                                    "int8",  "int16",  "int32",  "int64",  "uint8",    "uint16",
-                                                    "uint32", "uint64", "bool", "complex64", "complex128"};
+  constexpr std::string_view kNames[kDTypeCount] = {"fp64",   "fp32",   "fp16",  "bf16",      "fp8_e4m3",  "fp8_e5m2",
+                                                    "int8",   "int16",  "int32", "int64",     "uint8",     "uint16",
+                                                    "uint32", "uint64", "bool",  "complex64", "complex128"};
   const auto i = static_cast<std::size_t>(type);
   return i < kDTypeCount ? kNames[i] : std::string_view("?");
 }
@@ -67,8 +67,12 @@ constexpr std::optional<Op> op_from_name(std::string_view name) noexcept {
   return std::nullopt;
 }
 
-constexpr bool dtype_is_complex(DType type) noexcept { return type == DType::complex64 || type == DType::complex128; }
-constexpr bool dtype_is_float(DType type) noexcept { return static_cast<std::uint8_t>(type) <= 5; }
+constexpr bool dtype_is_complex(DType type) noexcept {
+  return type == DType::complex64 || type == DType::complex128;
+}
+constexpr bool dtype_is_float(DType type) noexcept {
+  return static_cast<std::uint8_t>(type) <= 5;
+}
 
 // What the arithmetic contract defines: everything but PROD, MIN and MAX of complex numbers.
 constexpr bool reduction_defined(DType type, Op op) noexcept {

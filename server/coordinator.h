@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The coordinator role of a daemon: one thread that knows who is there, forms jobs, opens communicators and tells everybody
-// when somebody is lost. Off the data path. All functions may be called from any thread.
+// The coordinator role of a daemon: one thread that knows who is there, forms jobs, opens communicators and tells
+// everybody when somebody is lost. Off the data path. All functions may be called from any thread.
 #pragma once
 #include <memory>
 #include <string>

@@ -4,8 +4,8 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "server/config_keys.h"
 #include "server/admin_client.h"
+#include "server/config_keys.h"
 #include "server/ctl_status.h"
 
 namespace {

@@ -20,12 +20,15 @@ namespace {
 constexpr DurationNs kDialFor = 10 * kSecond;     // one round of attempts to reach a coordinator; then again
 constexpr DurationNs kStuckAfter = 10 * kSecond;  // an awake shard that has not turned for so long
 
-std::string mebibytes(std::uint64_t bytes) { return std::to_string((bytes + (1u << 20) - 1) >> 20) + " MiB"; }
+std::string mebibytes(std::uint64_t bytes) {
+  return std::to_string((bytes + (1u << 20) - 1) >> 20) + " MiB";
+}
 
 // A shard with its thread. Tear-down order: the thread stops, the transport goes, then the agent it called back.
 struct Shard {
   Shard(std::size_t index, ShardAgent::OnDisagreement on_disagreement, DurationNs idle_release)
-      : agent(monotonic_now, std::move(on_disagreement), idle_release), thread("redsum-shard" + std::to_string(index)) {}
+      : agent(monotonic_now, std::move(on_disagreement), idle_release),
+        thread("redsum-shard" + std::to_string(index)) {}
   ShardAgent agent;
   AgentThread thread;
   std::unique_ptr<transport::Transport> transport;
@@ -65,7 +68,9 @@ class ReducerRole final : public Reducer {
   Result<wire::Key> key_for(const wire::Hello& hello) const;
   void hand_over(std::unique_ptr<transport::Link> link);
   void disagreed(const std::string& job, CommunicatorId communicator, Sequence sequence);
-  void send(const wire::Message& message) { if (connection_) connection_->send(message); }
+  void send(const wire::Message& message) {
+    if (connection_) connection_->send(message);
+  }
 
   const ReducerConfig config_;
   const Incarnation instance_ = static_cast<Incarnation>(std::chrono::system_clock::now().time_since_epoch().count());
@@ -81,7 +86,7 @@ class ReducerRole final : public Reducer {
   std::map<std::string, Job> jobs_;
   std::thread thread_;
 
-  mutable std::mutex mutex_;   // what snapshot() and drained() read
+  mutable std::mutex mutex_;  // what snapshot() and drained() read
   bool registered_ = false, draining_ = false;
   std::size_t job_count_ = 0;
   std::uint64_t reserved_bytes_ = 0, jobs_ended_ = 0, rejected_reservations_ = 0;
@@ -154,18 +159,21 @@ void ReducerRole::dial() {
 void ReducerRole::on_connected(std::shared_ptr<control::Connection> connection) {
   connection_ = std::move(connection);
   last_heard_ = monotonic_now();
-  connection_->start([this](wire::Message message) { on_message(message); }, [this](const Status& why) { on_lost(why); });
+  connection_->start([this](wire::Message message) { on_message(message); },
+                     [this](const Status& why) { on_lost(why); });
   // Workers reach us at the data port, under the name that was configured or the address that the coordinator sees.
   const auto bound = tcp::parse_host_port(listener_->address());
   const auto local = tcp::parse_host_port(connection_->local_address());
   std::string address = config_.advertise;
   if (address.empty() && bound && local) address = tcp::format_host_port(local->host, bound->port);
-  if (!address.empty() && bound && !tcp::parse_host_port(address)) address = tcp::format_host_port(address, bound->port);
+  if (!address.empty() && bound && !tcp::parse_host_port(address))
+    address = tcp::format_host_port(address, bound->port);
   if (name_.empty()) {
     std::lock_guard lock(mutex_);
     name_ = address;
   }
-  send(wire::Register{name_, address, static_cast<std::uint16_t>(shards_.size()), config_.budget_bytes, REDSUM_VERSION});
+  send(
+      wire::Register{name_, address, static_cast<std::uint16_t>(shards_.size()), config_.budget_bytes, REDSUM_VERSION});
   beat();
 }
 
@@ -186,7 +194,8 @@ void ReducerRole::beat() {
     if (now - last_heard_ > config_.heartbeat_timeout) {
       const auto silent = std::move(connection_);
       silent->close();
-      on_lost({Code::peer_lost, "no heartbeat from the coordinator at " + silent->peer_address() + " for longer than heartbeat_timeout"});
+      on_lost({Code::peer_lost, "no heartbeat from the coordinator at " + silent->peer_address() +
+                                    " for longer than heartbeat_timeout"});
     } else {
       send(wire::Heartbeat{++beats_});
     }
@@ -200,7 +209,8 @@ void ReducerRole::on_message(const wire::Message& message) {
   if (const auto* m = std::get_if<wire::OpenCommunicator>(&message)) return handle(*m);
   if (const auto* m = std::get_if<wire::CloseCommunicator>(&message)) return handle(*m);
   if (const auto* m = std::get_if<wire::CloseJob>(&message)) return handle(*m);
-  if (const auto* m = std::get_if<wire::Fail>(&message)) return log::error("the coordinator refused this reducer: " + m->text);
+  if (const auto* m = std::get_if<wire::Fail>(&message))
+    return log::error("the coordinator refused this reducer: " + m->text);
   if (std::holds_alternative<wire::Registered>(message)) {
     log::info("registered as '" + name_ + "' with the coordinator at " + connection_->peer_address());
     std::lock_guard lock(mutex_);
@@ -220,8 +230,8 @@ void ReducerRole::handle(const wire::OpenJob& message) {
   job_count_ = jobs_.size();
 }
 
-// Reserves against the budget here, once for all shards, then lets every shard make its places before it says so: a worker
-// hears of the communicator only after that.
+// Reserves against the budget here, once for all shards, then lets every shard make its places before it says so: a
+// worker hears of the communicator only after that.
 void ReducerRole::handle(const wire::OpenCommunicator& message) {
   const auto found = jobs_.find(message.job);
   if (found == jobs_.end()) return;
@@ -230,15 +240,17 @@ void ReducerRole::handle(const wire::OpenCommunicator& message) {
   const std::uint64_t need = shards_.size() * reservation_bytes(members, job.record.settings);
   wire::Reserved answer{message.job, message.communicator, need, Code::ok, ""};
   const std::string what = "communicator " + std::to_string(message.communicator) + " of job '" + message.job + "' (" +
-                           std::to_string(members) + " ranks, chunk " + std::to_string(job.record.settings.chunk_bytes) +
-                           ", window " + std::to_string(job.record.settings.window) + ")";
+                           std::to_string(members) + " ranks, chunk " +
+                           std::to_string(job.record.settings.chunk_bytes) + ", window " +
+                           std::to_string(job.record.settings.window) + ")";
   std::unique_lock lock(mutex_);
   if (reserved_bytes_ + need > config_.budget_bytes) {
     ++rejected_reservations_;
     answer.code = Code::resource_exhausted;
     answer.text = "reducer " + name_ + " cannot reserve " + mebibytes(need) + " for " + what + ": " +
                   mebibytes(config_.budget_bytes - std::min(reserved_bytes_, config_.budget_bytes)) + " of its " +
-                  mebibytes(config_.budget_bytes) + " are free; raise reducer.memory_budget, or use a smaller chunk or window";
+                  mebibytes(config_.budget_bytes) +
+                  " are free; raise reducer.memory_budget, or use a smaller chunk or window";
     lock.unlock();
     log::warn(answer.text);
     return send(answer);
@@ -251,7 +263,8 @@ void ReducerRole::handle(const wire::OpenCommunicator& message) {
   auto result = std::make_shared<wire::Reserved>(answer);
   for (auto& shard : shards_) {
     shard->thread.loop().post([this, agent = &shard->agent, message, waiting, result] {
-      const Status status = agent->open_communicator(message.job, CommunicatorId(message.communicator), message.members);
+      const Status status =
+          agent->open_communicator(message.job, CommunicatorId(message.communicator), message.members);
       loop_.post([this, waiting, result, status] {
         if (!status) {
           result->code = status.code();
@@ -298,8 +311,8 @@ Result<wire::Key> ReducerRole::key_for(const wire::Hello& hello) const {
   if (hello.purpose != wire::Purpose::lane || job == jobs_.end())
     return failure(Code::auth_failed, "reducer " + name_ + " knows no job of that name");
   if (hello.shard >= shards_.size())
-    return failure(Code::invalid_argument, "reducer " + name_ + " has " + std::to_string(shards_.size()) + " shards, asked for " +
-                                               std::to_string(hello.shard));
+    return failure(Code::invalid_argument, "reducer " + name_ + " has " + std::to_string(shards_.size()) +
+                                               " shards, asked for " + std::to_string(hello.shard));
   return job->second.lane_key;
 }
 
@@ -341,7 +354,8 @@ void merge(std::vector<JobOnReducer>& jobs, JobOnReducer&& more) {
   found->chunks_reduced += more.chunks_reduced;
   found->bytes_reduced += more.bytes_reduced;
   for (const RankLag& lag : more.slowest) {
-    const auto same = std::find_if(found->slowest.begin(), found->slowest.end(), [&](const RankLag& l) { return l.rank == lag.rank; });
+    const auto same = std::find_if(found->slowest.begin(), found->slowest.end(),
+                                   [&](const RankLag& l) { return l.rank == lag.rank; });
     if (same == found->slowest.end()) {
       found->slowest.push_back(lag);
     } else {

@@ -16,7 +16,9 @@ constexpr DurationNs kFoldBudget = 100 * kMicrosecond;  // between two polls of 
 constexpr std::size_t kFoldStepBytes = 256 * 1024;      // of all inputs together: some 20-50 us
 
 constexpr std::size_t kPlaceAlign = 64;
-std::size_t align(std::size_t bytes) noexcept { return (bytes + kPlaceAlign - 1) / kPlaceAlign * kPlaceAlign; }
+std::size_t align(std::size_t bytes) noexcept {
+  return (bytes + kPlaceAlign - 1) / kPlaceAlign * kPlaceAlign;
+}
 
 // A place is a header, the scale prefix and a chunk.
 std::size_t place_stride(std::uint32_t chunk_bytes) noexcept {
@@ -26,8 +28,8 @@ std::size_t place_stride(std::uint32_t chunk_bytes) noexcept {
 }  // namespace
 
 std::uint64_t reservation_bytes(std::uint32_t members, const wire::JobSettings& settings) noexcept {
-  // Small places are as far apart as bulk ones, but only their first small_bytes are ever touched: count those, rounded to
-  // pages at both ends.
+  // Small places are as far apart as bulk ones, but only their first small_bytes are ever touched: count those, rounded
+  // to pages at both ends.
   constexpr std::uint64_t kPages = 2 * 4096;
   const std::uint64_t bulk = place_stride(settings.chunk_bytes);
   const std::uint64_t small = std::min<std::uint64_t>(bulk, place_stride(settings.small_bytes) + kPages);
@@ -67,7 +69,8 @@ void ShardAgent::open_job(const std::string& name, const wire::EpochRecord& reco
   jobs_[name] = std::move(job);
 }
 
-Status ShardAgent::open_communicator(const std::string& name, CommunicatorId id, const std::vector<std::uint32_t>& members) {
+Status ShardAgent::open_communicator(const std::string& name, CommunicatorId id,
+                                     const std::vector<std::uint32_t>& members) {
   const auto found = jobs_.find(name);
   if (found == jobs_.end()) return {Code::closed, "job '" + name + "' is not open on this reducer"};
   Job& job = *found->second;
@@ -76,7 +79,8 @@ Status ShardAgent::open_communicator(const std::string& name, CommunicatorId id,
       return {Code::protocol_error, "communicator " + std::to_string(id.value) + " of job '" + name + "' names rank " +
                                         std::to_string(rank) + " of " + std::to_string(job.lanes.size())};
   if (job.communicators.contains(id))
-    return {Code::protocol_error, "communicator " + std::to_string(id.value) + " of job '" + name + "' is open already"};
+    return {Code::protocol_error,
+            "communicator " + std::to_string(id.value) + " of job '" + name + "' is open already"};
 
   const wire::JobSettings& settings = job.record.settings;
   auto communicator = std::make_unique<Communicator>();
@@ -104,10 +108,10 @@ void ShardAgent::expose(Job& job, std::uint32_t rank, Communicator& communicator
   const auto member = static_cast<std::size_t>(at - communicator.members.begin());
   const transport::LaneId lane = job.lanes[rank].id;
   lanes_[lane].routes.push_back({communicator.id, &communicator, Rank(static_cast<std::uint32_t>(member))});
-  transport_->expose(lane, communicator.id,
-                     {communicator.staging(member, 0), communicator.stride,
-                      job.record.settings.chunk_bytes + wire::kScalePrefixBytes,
-                      static_cast<std::uint16_t>(communicator.places)});
+  transport_->expose(
+      lane, communicator.id,
+      {communicator.staging(member, 0), communicator.stride, job.record.settings.chunk_bytes + wire::kScalePrefixBytes,
+       static_cast<std::uint16_t>(communicator.places)});
 }
 
 void ShardAgent::close(Communicator& communicator) {
@@ -153,8 +157,8 @@ void ShardAgent::adopt(std::unique_ptr<transport::Link> link) {
   if (found == jobs_.end()) return;
   Job& job = *found->second;
   if (hello.rank >= job.lanes.size() || job.record.workers[hello.rank].incarnation != hello.incarnation) {
-    log::info("a lane of job '" + hello.job + "' for rank " + std::to_string(hello.rank) + " from " + link->peer_address() +
-              " is not of this epoch; closed");
+    log::info("a lane of job '" + hello.job + "' for rank " + std::to_string(hello.rank) + " from " +
+              link->peer_address() + " is not of this epoch; closed");
     return;
   }
   Lane& lane = job.lanes[hello.rank];
@@ -169,7 +173,8 @@ void ShardAgent::end_lane(transport::LaneId id, const Status& why) {
   const auto found = lanes_.find(id);
   if (found == lanes_.end()) return;
   const LaneState& state = found->second;
-  log::info("lane of job '" + state.job->name + "' to rank " + std::to_string(state.rank) + " ended: " + why.to_string());
+  log::info("lane of job '" + state.job->name + "' to rank " + std::to_string(state.rank) +
+            " ended: " + why.to_string());
   state.job->lanes[state.rank].open = false;
   transport_->close(id);
   lanes_.erase(found);
@@ -215,9 +220,9 @@ void ShardAgent::take_effects(Communicator& communicator) {
     ++counters_.mismatches;
     if (communicator.disagreed) continue;
     communicator.disagreed = true;
-    log::info("job '" + communicator.job->name + "', communicator " + std::to_string(communicator.id.value) + ": ranks " +
-              std::to_string(found.first.value) + " and " + std::to_string(found.second.value) + " differ in " + found.field +
-              " of call " + std::to_string(found.sequence));
+    log::info("job '" + communicator.job->name + "', communicator " + std::to_string(communicator.id.value) +
+              ": ranks " + std::to_string(found.first.value) + " and " + std::to_string(found.second.value) +
+              " differ in " + found.field + " of call " + std::to_string(found.sequence));
     on_disagreement_(communicator.job->name, communicator.id, found.sequence);
   }
   for (const ResultSend& send : effects_.sends) {
@@ -322,7 +327,8 @@ std::vector<JobOnReducer> ShardAgent::jobs() const {
     entry.communicators = static_cast<std::uint32_t>(job->communicators.size());
     std::vector<RankLag> lag(job->lanes.size());
     for (const auto& [id, communicator] : job->communicators) {
-      entry.reserved_bytes += reservation_bytes(static_cast<std::uint32_t>(communicator->members.size()), job->record.settings);
+      entry.reserved_bytes +=
+          reservation_bytes(static_cast<std::uint32_t>(communicator->members.size()), job->record.settings);
       entry.slots_in_use += core_.slots_in_use(communicator->board);
       entry.chunks_reduced += communicator->chunks_reduced;
       entry.bytes_reduced += communicator->bytes_reduced;

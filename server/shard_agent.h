@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// One shard at work: carries out what ShardCore decides, on one thread, over one transport. It owns the memory of the slots,
-// maps lanes to jobs and ranks, folds in short steps and sends results. It starts no thread and reads no clock of its own, so
-// the simulation drives the very same code.
+// One shard at work: carries out what ShardCore decides, on one thread, over one transport. It owns the memory of the
+// slots, maps lanes to jobs and ranks, folds in short steps and sends results. It starts no thread and reads no clock
+// of its own, so the simulation drives the very same code.
 #pragma once
 #include <functional>
 #include <map>
@@ -11,8 +11,8 @@
 
 #include "server/core/shard_core.h"
 #include "server/snapshot.h"
-#include "transport/base/region.h"
 #include "transport/agent.h"
+#include "transport/base/region.h"
 #include "transport/transport.h"
 
 namespace redsum::server {
@@ -38,8 +38,8 @@ class ShardAgent final : public transport::LaneSink, public Agent {
   void close_job(const std::string& job);
   void adopt(std::unique_ptr<transport::Link> link);  // a link of a job that is not open here is closed
 
-  // Folds for at most about 100 us; returns how many steps it made. Now and then it gives back the pages of communicators
-  // that have been idle for long.
+  // Folds for at most about 100 us; returns how many steps it made. Now and then it gives back the pages of
+  // communicators that have been idle for long.
   std::size_t do_work(TimeNs now) override;
   TimeNs next_deadline() const override { return next_release_; }
 
@@ -58,10 +58,10 @@ class ShardAgent final : public transport::LaneSink, public Agent {
     BoardIndex board;
     std::vector<std::uint32_t> members;
     Region memory;
-    std::size_t stride = 0;         // of one place
-    std::size_t places = 0;         // window + small_window
+    std::size_t stride = 0;  // of one place
+    std::size_t places = 0;  // window + small_window
     TimeNs last_use = 0;
-    bool touched = false;           // since the pages were given back
+    bool touched = false;  // since the pages were given back
     bool disagreed = false;
     std::uint64_t chunks_reduced = 0, bytes_reduced = 0;
 
@@ -76,24 +76,24 @@ class ShardAgent final : public transport::LaneSink, public Agent {
   struct Job {
     std::string name;
     wire::EpochRecord record;
-    std::vector<Lane> lanes;        // by rank in the job
+    std::vector<Lane> lanes;  // by rank in the job
     std::map<CommunicatorId, std::unique_ptr<Communicator>> communicators;
   };
   // What a lane's frames mean, by communicator number: found without touching the job.
   struct Route {
     CommunicatorId id;
     Communicator* communicator = nullptr;
-    Rank rank;                      // in the communicator
+    Rank rank;  // in the communicator
   };
   struct LaneState {
     Job* job = nullptr;
-    std::uint32_t rank = 0;         // in the job
+    std::uint32_t rank = 0;  // in the job
     std::vector<Route> routes;
   };
   struct FoldTask {
     Fold fold;
     Communicator* communicator = nullptr;
-    std::size_t done = 0;           // elements
+    std::size_t done = 0;  // elements
     TimeNs begun = 0;
   };
   // First in, first out, without an allocation once it has grown.
@@ -108,7 +108,7 @@ class ShardAgent final : public transport::LaneSink, public Agent {
 
   void expose(Job& job, std::uint32_t rank, Communicator& communicator);
   void close(Communicator& communicator);
-  bool fold_step(FoldTask& task);   // true: the fold is complete
+  bool fold_step(FoldTask& task);  // true: the fold is complete
   void finish(const FoldTask& task);
   void take_effects(Communicator& communicator);
   void end_lane(transport::LaneId lane, const Status& why);
@@ -122,7 +122,7 @@ class ShardAgent final : public transport::LaneSink, public Agent {
   ShardEffects effects_;
   std::map<std::string, std::unique_ptr<Job>> jobs_;
   std::map<transport::LaneId, LaneState> lanes_;
-  transport::LaneId last_lane_;     // the lane of the frame before: most frames come in bursts
+  transport::LaneId last_lane_;  // the lane of the frame before: most frames come in bursts
   LaneState* last_state_ = nullptr;
   std::vector<Communicator*> boards_;  // by BoardIndex
   FoldQueue small_, bulk_;

@@ -11,7 +11,8 @@
 
 namespace redsum::server {
 
-// Histogram bounds in seconds: x2 from 50 us to about 60 s. Bucket i counts values <= kLatencyBounds[i]; the last is +Inf.
+// Histogram bounds in seconds: x2 from 50 us to about 60 s. Bucket i counts values <= kLatencyBounds[i]; the last is
+// +Inf.
 inline constexpr int kLatencyBuckets = 22;
 constexpr double latency_bound(int bucket) noexcept {
   double bound = 50e-6;
@@ -37,18 +38,18 @@ struct LatencyHistogram {
 // Counters of one shard; only grow.
 struct ShardCounters {
   std::uint64_t bytes_received = 0, bytes_sent = 0, frames_received = 0, frames_sent = 0, frames_dropped = 0;
-  std::uint64_t chunks_reduced = 0;   // slots completed
-  std::uint64_t bytes_reduced = 0;    // payload bytes folded (all contributions)
+  std::uint64_t chunks_reduced = 0;  // slots completed
+  std::uint64_t bytes_reduced = 0;   // payload bytes folded (all contributions)
   std::uint64_t mismatches = 0, protocol_errors = 0, lanes_lost = 0;
-  LatencyHistogram fold_seconds;      // one fold of one slot
-  LatencyHistogram skew_seconds;      // first to last arrival in a slot
-  DurationNs busy_ns = 0;             // time not asleep
+  LatencyHistogram fold_seconds;  // one fold of one slot
+  LatencyHistogram skew_seconds;  // first to last arrival in a slot
+  DurationNs busy_ns = 0;         // time not asleep
 };
 
 struct RankLag {
   std::uint32_t rank = 0;
-  std::uint64_t last_arrivals = 0;    // slots in which this rank was the last to arrive
-  double lag_seconds = 0;             // total time between the second to last arrival and this rank's
+  std::uint64_t last_arrivals = 0;  // slots in which this rank was the last to arrive
+  double lag_seconds = 0;           // total time between the second to last arrival and this rank's
 };
 
 struct JobOnReducer {
@@ -57,9 +58,9 @@ struct JobOnReducer {
   std::uint32_t lanes_open = 0;
   std::uint32_t communicators = 0;
   std::uint64_t reserved_bytes = 0;
-  std::uint64_t slots_in_use = 0;     // contributions arrived, result not sent
+  std::uint64_t slots_in_use = 0;  // contributions arrived, result not sent
   std::uint64_t chunks_reduced = 0, bytes_reduced = 0;
-  std::vector<RankLag> slowest;       // top 8 by lag
+  std::vector<RankLag> slowest;  // top 8 by lag
 };
 
 struct ReducerSnapshot {
@@ -70,16 +71,16 @@ struct ReducerSnapshot {
   std::uint64_t budget_bytes = 0, reserved_bytes = 0;
   std::vector<JobOnReducer> jobs;
   std::uint64_t jobs_ended = 0, rejected_reservations = 0, rejected_handshakes = 0;
-  TimeNs last_progress = 0;                   // when any shard last completed a loop turn, see /livez
-  bool stuck = false;                         // work is pending and a shard thread has not turned for 10 s
+  TimeNs last_progress = 0;  // when any shard last completed a loop turn, see /livez
+  bool stuck = false;        // work is pending and a shard thread has not turned for 10 s
 };
 
 struct JobOnCoordinator {
-  std::string job, state;                     // "forming", "opening", "running", "failed"
+  std::string job, state;  // "forming", "opening", "running", "failed"
   std::uint32_t world_size = 0, joined = 0, communicators = 0;
   Epoch epoch;
-  std::vector<std::string> workers;           // "rank host:pid address", first 64
-  std::vector<std::uint32_t> missing;         // ranks not joined yet, first 16
+  std::vector<std::string> workers;    // "rank host:pid address", first 64
+  std::vector<std::uint32_t> missing;  // ranks not joined yet, first 16
   std::string last_error;
   TimeNs since = 0;
 };

@@ -9,7 +9,9 @@ namespace redsum {
 
 AgentThread::AgentThread(std::string name) : name_(std::move(name)) {}
 
-AgentThread::~AgentThread() { stop(); }
+AgentThread::~AgentThread() {
+  stop();
+}
 
 void AgentThread::start(transport::Transport& transport, Agent& agent) {
   thread_ = start_thread(name_, [this, &transport, &agent] { run(transport, agent); });

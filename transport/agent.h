@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One thread, one loop, one transport, one agent: how shards and workers' data paths run. The thread turns while there is
-// work, then arms the transport, looks once more and sleeps until something arrives or the agent's next deadline.
+// One thread, one loop, one transport, one agent: how shards and workers' data paths run. The thread turns while there
+// is work, then arms the transport, looks once more and sleeps until something arrives or the agent's next deadline.
 #pragma once
 #include <atomic>
 #include <functional>
@@ -17,23 +17,23 @@ namespace redsum {
 class Agent {
  public:
   virtual ~Agent() = default;
-  virtual std::size_t do_work(TimeNs now) = 0;   // a bounded piece; returns how much it did, 0: nothing to do now
-  virtual TimeNs next_deadline() const = 0;      // when do_work() wants to be called although nothing arrives
+  virtual std::size_t do_work(TimeNs now) = 0;  // a bounded piece; returns how much it did, 0: nothing to do now
+  virtual TimeNs next_deadline() const = 0;     // when do_work() wants to be called although nothing arrives
 };
 
 class AgentThread {
  public:
-  explicit AgentThread(std::string name);        // at most 15 characters, as the system shows it
-  ~AgentThread();                                // stop()
+  explicit AgentThread(std::string name);  // at most 15 characters, as the system shows it
+  ~AgentThread();                          // stop()
   Loop& loop() { return loop_; }
 
   // Both stay valid until stop() has returned.
   void start(transport::Transport& transport, Agent& agent);
-  void stop();                                   // joins; what was posted before is carried out first
+  void stop();  // joins; what was posted before is carried out first
   // Runs `work` on the thread and waits for it. Not from the thread itself.
   void call(const std::function<void()>& work);
 
-  DurationNs busy_ns() const { return busy_ns_.load(std::memory_order_relaxed); }     // not asleep
+  DurationNs busy_ns() const { return busy_ns_.load(std::memory_order_relaxed); }  // not asleep
   TimeNs last_turn() const { return last_turn_.load(std::memory_order_relaxed); }
   bool asleep() const { return asleep_.load(std::memory_order_relaxed); }
 

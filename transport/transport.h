@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// The seam between redsum and a network. Bulk bytes move by one operation: deposit(lane, header, payload) puts the payload
-// into the peer's buffer `header.place` of `header.communicator` and then tells the peer that it arrived. A lane is reliable
-// and ordered. A transport does not know what an all-reduce is: it reports arrival and lane loss, nothing else.
+// The seam between redsum and a network. Bulk bytes move by one operation: deposit(lane, header, payload) puts the
+// payload into the peer's buffer `header.place` of `header.communicator` and then tells the peer that it arrived. A
+// lane is reliable and ordered. A transport does not know what an all-reduce is: it reports arrival and lane loss,
+// nothing else.
 //
-// A lane begins as a Link: a connected, authenticated channel made by a backend's Dialer or Listener on a control thread,
-// then adopted by the one Transport whose thread owns it from then on. Data threads never shake hands, and strangers never
-// reach them.
+// A lane begins as a Link: a connected, authenticated channel made by a backend's Dialer or Listener on a control
+// thread, then adopted by the one Transport whose thread owns it from then on. Data threads never shake hands, and
+// strangers never reach them.
 //
-// Threads: a Transport belongs to one thread; every call and every sink callback happens there. Dialer and Listener belong
-// to the thread of the loop they were made with.
+// Threads: a Transport belongs to one thread; every call and every sink callback happens there. Dialer and Listener
+// belong to the thread of the loop they were made with.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -26,8 +27,8 @@ namespace redsum::transport {
 
 using LaneId = Number<struct LaneTag, std::uint64_t>;  // never used again within one Transport
 
-// Where arriving payloads of one communicator go: place i is the `place_bytes` bytes at first + i x stride. The 64 bytes
-// before each place belong to it too (one-sided transports land the header there), so stride >= place_bytes + 64.
+// Where arriving payloads of one communicator go: place i is the `place_bytes` bytes at first + i x stride. The 64
+// bytes before each place belong to it too (one-sided transports land the header there), so stride >= place_bytes + 64.
 struct PlaceTable {
   std::byte* first = nullptr;
   std::size_t stride = 0;
@@ -40,11 +41,11 @@ struct PlaceTable {
 class LaneSink {
  public:
   virtual ~LaneSink() = default;
-  // A frame lies in its place. `header` has passed check_header() and fits the place; `payload` is the place's memory and
-  // stays as it is until the peer deposits into that place again.
+  // A frame lies in its place. `header` has passed check_header() and fits the place; `payload` is the place's memory
+  // and stays as it is until the peer deposits into that place again.
   virtual void on_arrival(LaneId lane, const wire::Header& header, Bytes payload) = 0;
-  // The lane is gone and forgotten: by the peer, the network or a frame that breaks the protocol. Not called for lanes that
-  // the owner closed. Reported once.
+  // The lane is gone and forgotten: by the peer, the network or a frame that breaks the protocol. Not called for lanes
+  // that the owner closed. Reported once.
   virtual void on_lane_lost(LaneId lane, const Status& why) = 0;
 };
 
@@ -62,17 +63,17 @@ class Transport {
 
   virtual LaneId adopt(std::unique_ptr<Link> link) = 0;
 
-  // From now on frames of `communicator` that arrive on `lane` land in `places`, whose memory outlives hide(). Frames that
-  // arrive before expose() break the protocol: the lane is lost.
+  // From now on frames of `communicator` that arrive on `lane` land in `places`, whose memory outlives hide(). Frames
+  // that arrive before expose() break the protocol: the lane is lost.
   virtual void expose(LaneId lane, CommunicatorId communicator, const PlaceTable& places) = 0;
 
-  // From now on frames of `communicator` are dropped silently, in both directions: what is queued to be sent and not begun
-  // is forgotten. When it returns, the transport no longer reads or writes memory of that communicator.
+  // From now on frames of `communicator` are dropped silently, in both directions: what is queued to be sent and not
+  // begun is forgotten. When it returns, the transport no longer reads or writes memory of that communicator.
   virtual void hide(LaneId lane, CommunicatorId communicator) = 0;
 
-  // Queues one frame; the header is copied and sealed (magic, version and CRC filled in), the payload is read later, so it
-  // must stay as it is until the peer is known to hold it, or until hide() or close(). header.payload_bytes must equal
-  // payload.size(). False: the lane is gone.
+  // Queues one frame; the header is copied and sealed (magic, version and CRC filled in), the payload is read later, so
+  // it must stay as it is until the peer is known to hold it, or until hide() or close(). header.payload_bytes must
+  // equal payload.size(). False: the lane is gone.
   virtual bool deposit(LaneId lane, const wire::Header& header, ConstBytes payload) = 0;
 
   // True when nothing queued on the lane still has to be read from the owner's memory.
@@ -90,21 +91,24 @@ class Transport {
   virtual bool arm() = 0;
 
   struct Counters {
-    std::uint64_t bytes_sent = 0, bytes_received = 0;    // frames with their headers
+    std::uint64_t bytes_sent = 0, bytes_received = 0;  // frames with their headers
     std::uint64_t frames_sent = 0, frames_received = 0;
-    std::uint64_t send_calls = 0, receive_calls = 0;     // system calls, where the backend makes any
-    std::uint64_t frames_dropped = 0;                    // of hidden communicators
+    std::uint64_t send_calls = 0, receive_calls = 0;  // system calls, where the backend makes any
+    std::uint64_t frames_dropped = 0;                 // of hidden communicators
   };
   virtual Counters counters() const = 0;
 };
 
-// Makes links to reducers. One unit of resolve + connect + handshake, tried again with jittered back-off until the deadline.
+// Makes links to reducers. One unit of resolve + connect + handshake, tried again with jittered back-off until the
+// deadline.
 class Dialer {
  public:
   virtual ~Dialer() = default;
   using Done = std::function<void(Result<std::unique_ptr<Link>>)>;
-  // `address` is host:port ([v6]:port too). `done` is called once, on the loop's thread; after cancel() it is not called.
-  virtual void dial(const std::string& address, const wire::Hello& hello, const wire::Key& key, TimeNs deadline, Done done) = 0;
+  // `address` is host:port ([v6]:port too). `done` is called once, on the loop's thread; after cancel() it is not
+  // called.
+  virtual void dial(const std::string& address, const wire::Hello& hello, const wire::Key& key, TimeNs deadline,
+                    Done done) = 0;
   virtual void cancel() = 0;
 };
 

@@ -54,9 +54,8 @@ CommunicatorCore::Call* CommunicatorCore::find(Sequence sequence) {
 
 // The pending call that has `number`; pending calls of a numbering are ascending by both sequence and number.
 CommunicatorCore::Call* CommunicatorCore::call_of(Numbering& numbering, std::uint64_t number) {
-  const auto after = std::partition_point(numbering.calls.begin(), numbering.calls.end(), [&](Sequence sequence) {
-    return find(sequence)->first_number <= number;
-  });
+  const auto after = std::partition_point(numbering.calls.begin(), numbering.calls.end(),
+                                          [&](Sequence sequence) { return find(sequence)->first_number <= number; });
   if (after == numbering.calls.begin()) return nullptr;
   Call* call = find(*std::prev(after));
   return number < call->first_number + call->chunks ? call : nullptr;
@@ -133,7 +132,9 @@ bool CommunicatorCore::next_of(Numbering& numbering, ChunkSend& send) {
   return false;
 }
 
-bool CommunicatorCore::next_send(ChunkSend& send) { return next_of(small_, send) || next_of(bulk_, send); }
+bool CommunicatorCore::next_send(ChunkSend& send) {
+  return next_of(small_, send) || next_of(bulk_, send);
+}
 
 Result<ChunkResult> CommunicatorCore::on_result(std::uint16_t shard, const wire::Header& header) {
   const bool is_small = header.has(wire::kFlagSmall);
@@ -142,8 +143,8 @@ Result<ChunkResult> CommunicatorCore::on_result(std::uint16_t shard, const wire:
   Progress& progress = numbering.shards[shard];
   const auto refuse = [&](const std::string& what, std::uint64_t got, std::uint64_t wanted) {
     return failure(Code::protocol_error, "shard " + std::to_string(shard) + " sent a result on communicator " +
-                                             std::to_string(id_.value) + " whose " + what + " is " + std::to_string(got) +
-                                             ", expected " + std::to_string(wanted));
+                                             std::to_string(id_.value) + " whose " + what + " is " +
+                                             std::to_string(got) + ", expected " + std::to_string(wanted));
   };
   if (header.type != wire::FrameType::result) return refuse("frame type", static_cast<unsigned>(header.type), 2);
   if (header.rank != rank_.value) return refuse("rank", header.rank, rank_.value);
@@ -165,8 +166,12 @@ Result<ChunkResult> CommunicatorCore::on_result(std::uint16_t shard, const wire:
   if (header.payload_bytes != bytes) return refuse("payload", header.payload_bytes, bytes);
 
   ++progress.held;
-  const ChunkResult result{call->sequence,      chunk, chunk * call->chunk_elements, bytes == 0 ? 0 : elements,
-                           header.contributors, ++call->held == call->chunks};
+  const ChunkResult result{call->sequence,
+                           chunk,
+                           chunk * call->chunk_elements,
+                           bytes == 0 ? 0 : elements,
+                           header.contributors,
+                           ++call->held == call->chunks};
   if (result.call_complete) forget(numbering, result.sequence);
   return result;
 }

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a worker decides for one communicator: how a call is cut into chunks, which number and shard each chunk gets, what
-// may be sent now, which result belongs where, when a call is complete. Pure: no memory of payloads, thread, clock, socket.
+// What a worker decides for one communicator: how a call is cut into chunks, which number and shard each chunk gets,
+// what may be sent now, which result belongs where, when a call is complete. Pure: no memory of payloads, thread,
+// clock, socket.
 //
-// There are two numberings with a window each: bulk, and small for calls of one chunk of at most settings.small_bytes, which
-// therefore never wait behind bulk data. The size of the call decides, so all ranks agree.
+// There are two numberings with a window each: bulk, and small for calls of one chunk of at most settings.small_bytes,
+// which therefore never wait behind bulk data. The size of the call decides, so all ranks agree.
 #pragma once
 #include <cstdint>
 #include <deque>
@@ -20,7 +21,8 @@
 
 namespace redsum::client {
 
-// A chunk that may be sent now: header complete but for its CRC, payload = elements [header.element_offset, + elements).
+// A chunk that may be sent now: header complete but for its CRC, payload = elements [header.element_offset, +
+// elements).
 struct ChunkSend {
   Sequence sequence = 0;
   std::uint16_t shard = 0;
@@ -33,9 +35,9 @@ struct ChunkResult {
   Sequence sequence = 0;
   std::uint32_t chunk = 0;
   std::uint64_t element_offset = 0;
-  std::uint64_t elements = 0;        // 0: a result without payload
+  std::uint64_t elements = 0;  // 0: a result without payload
   std::uint32_t contributors = 0;
-  bool call_complete = false;        // it was the call's last
+  bool call_complete = false;  // it was the call's last
 };
 
 class CommunicatorCore {
@@ -53,7 +55,7 @@ class CommunicatorCore {
 
   std::uint32_t chunks(Sequence sequence) const;  // of a pending call
   bool idle() const { return calls_.empty(); }
-  std::optional<Sequence> oldest() const;         // the oldest pending call
+  std::optional<Sequence> oldest() const;  // the oldest pending call
   const wire::JobSettings& settings() const { return settings_; }
   std::uint32_t members() const { return members_; }
   Rank rank() const { return rank_; }
@@ -64,10 +66,10 @@ class CommunicatorCore {
     Sequence sequence = 0;
     wire::CallDescription description;
     std::uint64_t signature = 0;
-    std::uint64_t first_number = 0;     // in its numbering
+    std::uint64_t first_number = 0;  // in its numbering
     std::uint32_t chunks = 1;
-    std::uint32_t held = 0;             // results
-    std::uint64_t chunk_elements = 0;   // of every chunk but the last
+    std::uint32_t held = 0;            // results
+    std::uint64_t chunk_elements = 0;  // of every chunk but the last
     bool small = false;
   };
   // Progress on one shard in one numbering; local numbers.
@@ -77,10 +79,10 @@ class CommunicatorCore {
   struct Numbering {
     std::uint16_t window = 1;
     std::uint16_t first_place = 0;
-    std::uint64_t submitted = 0;        // numbers given out
+    std::uint64_t submitted = 0;  // numbers given out
     std::vector<Progress> shards;
-    std::size_t turn = 0;               // which shard may send next
-    std::deque<Sequence> calls;         // pending, ascending by sequence and number
+    std::size_t turn = 0;        // which shard may send next
+    std::deque<Sequence> calls;  // pending, ascending by sequence and number
   };
 
   Call* find(Sequence sequence);
@@ -99,7 +101,7 @@ class CommunicatorCore {
   const wire::JobSettings settings_;
   const ShardMap map_;
   Numbering bulk_, small_;
-  std::deque<Call> calls_;              // pending, by sequence; completed ones leave from anywhere
+  std::deque<Call> calls_;  // pending, by sequence; completed ones leave from anywhere
 };
 
 }  // namespace redsum::client

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where numbers go. Numbers of a communicator run 0, 1, 2 ...; number i goes to shard schedule[i mod L], and there it is that
-// shard's local number. A window is kept per shard on local numbers, so progress there is one integer: results held.
+// Where numbers go. Numbers of a communicator run 0, 1, 2 ...; number i goes to shard schedule[i mod L], and there it
+// is that shard's local number. A window is kept per shard on local numbers, so progress there is one integer: results
+// held.
 #pragma once
 #include <cstdint>
 #include <span>

@@ -10,8 +10,8 @@
 namespace redsum::server {
 namespace {
 
-// The first field in which a contribution differs from what the slot's other ranks sent; nullptr: they agree. A broadcast
-// has payload from one rank only, so payload sizes are compared between ranks that have any.
+// The first field in which a contribution differs from what the slot's other ranks sent; nullptr: they agree. A
+// broadcast has payload from one rank only, so payload sizes are compared between ranks that have any.
 const char* disagreement(const wire::Header& first, const wire::Header& other) {
   if (first.sequence != other.sequence) return "sequence";
   if (first.chunk != other.chunk) return "chunk";
@@ -65,25 +65,28 @@ Status ShardCore::check_numbering(const Board& board, Rank rank, const wire::Hea
   const std::uint64_t place = number % window + (small ? board.settings.window : 0);
   const std::string who = "rank " + std::to_string(rank.value);
   if (number != 0 && std::pair(header.sequence, header.chunk) <= std::pair(sender.sequence, sender.chunk))
-    return {Code::protocol_error, who + " sent chunk " + std::to_string(header.chunk) + " of call " + std::to_string(header.sequence) +
-                                      " after chunk " + std::to_string(sender.chunk) + " of call " + std::to_string(sender.sequence)};
+    return {Code::protocol_error, who + " sent chunk " + std::to_string(header.chunk) + " of call " +
+                                      std::to_string(header.sequence) + " after chunk " + std::to_string(sender.chunk) +
+                                      " of call " + std::to_string(sender.sequence)};
   if (header.place != place)
-    return {Code::protocol_error, who + " sent number " + std::to_string(number) + " to place " + std::to_string(header.place) +
-                                      ", it belongs to place " + std::to_string(place)};
+    return {Code::protocol_error, who + " sent number " + std::to_string(number) + " to place " +
+                                      std::to_string(header.place) + ", it belongs to place " + std::to_string(place)};
   if (slot.number != number || slot.folding)
     return {Code::protocol_error, who + " sent number " + std::to_string(number) + " before it held the result of " +
                                       std::to_string(number - window) + " (window " + std::to_string(window) + ")"};
   const std::uint32_t limit = (small ? board.settings.small_bytes : board.settings.chunk_bytes) +
                               (header.has(wire::kFlagScaled) ? static_cast<std::uint32_t>(wire::kScalePrefixBytes) : 0);
   if (header.payload_bytes > limit)
-    return {Code::protocol_error, who + " sent " + std::to_string(header.payload_bytes) + " bytes to a place of " +
-                                      std::to_string(limit)};
+    return {Code::protocol_error,
+            who + " sent " + std::to_string(header.payload_bytes) + " bytes to a place of " + std::to_string(limit)};
   return {};
 }
 
 void ShardCore::note_arrival(Board& board, Slot& slot, Rank rank, TimeNs now) {
-  if (slot.arrived == 1) slot.first_arrival = slot.previous_arrival = now;
-  else slot.previous_arrival = slot.last_arrival;
+  if (slot.arrived == 1)
+    slot.first_arrival = slot.previous_arrival = now;
+  else
+    slot.previous_arrival = slot.last_arrival;
   slot.last_arrival = now;
   if (slot.arrived != board.members) return;
   last_skew_ns_ = now - slot.first_arrival;
@@ -92,13 +95,15 @@ void ShardCore::note_arrival(Board& board, Slot& slot, Rank rank, TimeNs now) {
   late.lag_ns += now - slot.previous_arrival;
 }
 
-Status ShardCore::on_arrival(BoardIndex index, Rank rank, const wire::Header& header, TimeNs now, ShardEffects& effects) {
+Status ShardCore::on_arrival(BoardIndex index, Rank rank, const wire::Header& header, TimeNs now,
+                             ShardEffects& effects) {
   Board& board = boards_[index.value];
   if (header.epoch < board.epoch.value) return {};
   const std::string where = "on communicator " + std::to_string(header.communicator);
   if (header.epoch > board.epoch.value)
-    return {Code::protocol_error, "rank " + std::to_string(rank.value) + " is in epoch " + std::to_string(header.epoch) +
-                                      ", this shard in " + std::to_string(board.epoch.value) + " " + where};
+    return {Code::protocol_error, "rank " + std::to_string(rank.value) + " is in epoch " +
+                                      std::to_string(header.epoch) + ", this shard in " +
+                                      std::to_string(board.epoch.value) + " " + where};
   if (header.type != wire::FrameType::contribution || header.rank != rank.value || header.place >= board.slots.size())
     return {Code::protocol_error, "a frame of type " + std::to_string(static_cast<int>(header.type)) + " for rank " +
                                       std::to_string(header.rank) + ", place " + std::to_string(header.place) +
@@ -115,9 +120,11 @@ Status ShardCore::on_arrival(BoardIndex index, Rank rank, const wire::Header& he
   if (slot.arrived == 1) {
     slot.first = header;
     slot.only.reset();
-  } else if (const char* field = disagreement(slot.first, header); field && slot.number < stopped_at && !mutant("no_agreement")) {
+  } else if (const char* field = disagreement(slot.first, header);
+             field && slot.number < stopped_at && !mutant("no_agreement")) {
     stopped_at = slot.number;
-    effects.disagreements.push_back({index, std::min(slot.first.sequence, header.sequence), field, Rank(slot.first.rank), rank});
+    effects.disagreements.push_back(
+        {index, std::min(slot.first.sequence, header.sequence), field, Rank(slot.first.rank), rank});
   }
   const bool has_payload = !header.has(wire::kFlagHeaderOnly);
   if (header.kind() == wire::Kind::broadcast && has_payload) {
@@ -168,6 +175,8 @@ std::uint64_t ShardCore::slots_in_use(BoardIndex index) const {
   return in_use;
 }
 
-const std::vector<Lateness>& ShardCore::lateness(BoardIndex index) const { return boards_[index.value].lateness; }
+const std::vector<Lateness>& ShardCore::lateness(BoardIndex index) const {
+  return boards_[index.value].lateness;
+}
 
 }  // namespace redsum::server

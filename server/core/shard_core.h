@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// What one shard decides: which arriving contribution belongs where, when a chunk is complete, what is sent back. Pure: it
-// owns no memory of payloads, thread, clock or socket. A fold is an effect that the driver carries out and reports back.
+// What one shard decides: which arriving contribution belongs where, when a chunk is complete, what is sent back. Pure:
+// it owns no memory of payloads, thread, clock or socket. A fold is an effect that the driver carries out and reports
+// back.
 //
-// Memory as the driver lays it out, per communicator: each member has window + small_window staging places (bulk first);
-// each place has two result buffers that alternate. Contribution c of a rank goes to place c mod W; it may come only after
-// the rank holds result c - W. So when contribution c of every rank is here, every rank holds result c - W, and the other
-// buffer of the place, which carried it, is free.
+// Memory as the driver lays it out, per communicator: each member has window + small_window staging places (bulk
+// first); each place has two result buffers that alternate. Contribution c of a rank goes to place c mod W; it may come
+// only after the rank holds result c - W. So when contribution c of every rank is here, every rank holds result c - W,
+// and the other buffer of the place, which carried it, is free.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -22,14 +23,14 @@ namespace redsum::server {
 
 using BoardIndex = Number<struct BoardTag, std::uint32_t>;  // a communicator on this shard
 
-// A chunk whose contributions are all here: fold the places of all members (or copy the one with payload) into the result
-// buffer, then call on_folded().
+// A chunk whose contributions are all here: fold the places of all members (or copy the one with payload) into the
+// result buffer, then call on_folded().
 struct Fold {
   BoardIndex board;
   PlaceIndex place;
-  std::uint8_t buffer = 0;              // which of the place's two result buffers
-  wire::Header like;                    // kind, dtype, op, flags; payload_bytes includes the scale prefix
-  std::optional<Rank> only;             // broadcast: the only rank with payload
+  std::uint8_t buffer = 0;   // which of the place's two result buffers
+  wire::Header like;         // kind, dtype, op, flags; payload_bytes includes the scale prefix
+  std::optional<Rank> only;  // broadcast: the only rank with payload
   std::uint32_t contributors = 0;
 };
 
@@ -38,7 +39,7 @@ struct ResultSend {
   Rank to;
   PlaceIndex place;
   std::uint8_t buffer = 0;
-  wire::Header header;                  // header.payload_bytes of the result buffer follow
+  wire::Header header;  // header.payload_bytes of the result buffer follow
 };
 
 // Contributions of one chunk differ. The sequence is the lowest one that can be at fault.
@@ -50,7 +51,7 @@ struct Disagreement {
 };
 
 struct ShardEffects {
-  std::vector<Fold> folds;              // in the order in which they must be carried out, per numbering
+  std::vector<Fold> folds;  // in the order in which they must be carried out, per numbering
   std::vector<ResultSend> sends;
   std::vector<Disagreement> disagreements;
   void clear() {
@@ -63,7 +64,7 @@ struct ShardEffects {
 // Which rank made the others wait, on one board.
 struct Lateness {
   std::uint64_t last_arrivals = 0;
-  DurationNs lag_ns = 0;                // between the second to last arrival and this rank's, summed
+  DurationNs lag_ns = 0;  // between the second to last arrival and this rank's, summed
 };
 
 class ShardCore {
@@ -84,18 +85,18 @@ class ShardCore {
 
  private:
   struct Slot {
-    std::uint64_t number = 0;           // the number it collects now; the next one is number + window
+    std::uint64_t number = 0;  // the number it collects now; the next one is number + window
     std::uint32_t arrived = 0;
     bool folding = false;
     std::uint8_t buffer = 0;
-    wire::Header first;                 // of the contribution that came first: what all others must agree with
+    wire::Header first;  // of the contribution that came first: what all others must agree with
     std::optional<Rank> only;
     TimeNs first_arrival = 0, previous_arrival = 0, last_arrival = 0;
   };
   // What a rank has sent in one numbering. Its chunks ascend: a frame that comes twice is no next one.
   struct Sender {
-    std::uint64_t arrived = 0;          // contributions so far = the number of its next one
-    Sequence sequence = 0;              // of the latest
+    std::uint64_t arrived = 0;  // contributions so far = the number of its next one
+    Sequence sequence = 0;      // of the latest
     std::uint32_t chunk = 0;
   };
   struct Board {
@@ -103,12 +104,12 @@ class ShardCore {
     std::uint32_t members = 0;
     wire::JobSettings settings;
     Epoch epoch;
-    std::vector<Slot> slots;                          // by place
-    std::vector<Sender> senders[2];                   // [small][rank]
-    // [small]: the lowest number whose contributions disagreed. It gets no result, so no later one may: results of a lane
-    // come in the order of their numbers.
+    std::vector<Slot> slots;         // by place
+    std::vector<Sender> senders[2];  // [small][rank]
+    // [small]: the lowest number whose contributions disagreed. It gets no result, so no later one may: results of a
+    // lane come in the order of their numbers.
     std::uint64_t stopped_at[2] = {~std::uint64_t{0}, ~std::uint64_t{0}};
-    std::vector<Lateness> lateness;                   // by rank
+    std::vector<Lateness> lateness;  // by rank
   };
 
   Status check_numbering(const Board& board, Rank rank, const wire::Header& header, const Slot& slot) const;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a caller can get wrong: each is an error that names the thing, at once where the caller alone can be told, on every
-// rank where ranks differ; inputs stay as they are.
+// What a caller can get wrong: each is an error that names the thing, at once where the caller alone can be told, on
+// every rank where ranks differ; inputs stay as they are.
 #include <algorithm>
 #include <chrono>
 #include <cstring>
@@ -10,7 +10,9 @@
 namespace redsum::test {
 namespace {
 
-bool has(const std::string& text, const std::string& word) { return text.find(word) != std::string::npos; }
+bool has(const std::string& text, const std::string& word) {
+  return text.find(word) != std::string::npos;
+}
 
 TEST(ApiErrors, arguments_are_refused_at_the_call) {
   const Pool pool;
@@ -82,9 +84,11 @@ void expect_mismatch(const char* field, const std::vector<std::string>& words,
 }
 
 TEST(ApiErrors, SHP_01_other_counts) {
-  expect_mismatch("count", {"rank 0", "1, 2", "409600", "409598"}, [](redsum_comm* comm, int rank, std::vector<float>& data, std::string* error) {
-    return allreduce(comm, data.data(), data.data(), rank == 0 ? 409600 : 409598, REDSUM_FP32, REDSUM_SUM, nullptr, error);
-  });
+  expect_mismatch("count", {"rank 0", "1, 2", "409600", "409598"},
+                  [](redsum_comm* comm, int rank, std::vector<float>& data, std::string* error) {
+                    return allreduce(comm, data.data(), data.data(), rank == 0 ? 409600 : 409598, REDSUM_FP32,
+                                     REDSUM_SUM, nullptr, error);
+                  });
 }
 
 TEST(ApiErrors, SHP_01_counts_one_and_two) {
@@ -95,20 +99,25 @@ TEST(ApiErrors, SHP_01_counts_one_and_two) {
 
 // One rank's call is small and the others' are bulk: they never meet in a slot, and it is told all the same.
 TEST(ApiErrors, SHP_01_small_against_bulk) {
-  expect_mismatch("count", {"16", "500000"}, [](redsum_comm* comm, int rank, std::vector<float>& data, std::string* error) {
-    return allreduce(comm, data.data(), data.data(), rank == 2 ? 16 : 500'000, REDSUM_FP32, REDSUM_SUM, nullptr, error);
-  });
+  expect_mismatch("count", {"16", "500000"},
+                  [](redsum_comm* comm, int rank, std::vector<float>& data, std::string* error) {
+                    return allreduce(comm, data.data(), data.data(), rank == 2 ? 16 : 500'000, REDSUM_FP32, REDSUM_SUM,
+                                     nullptr, error);
+                  });
 }
 
 TEST(ApiErrors, SHP_03_other_dtypes) {
-  expect_mismatch("dtype", {"fp32", "int32"}, [](redsum_comm* comm, int rank, std::vector<float>& data, std::string* error) {
-    return allreduce(comm, data.data(), data.data(), 4, rank == 1 ? REDSUM_INT32 : REDSUM_FP32, REDSUM_SUM, nullptr, error);
-  });
+  expect_mismatch("dtype", {"fp32", "int32"},
+                  [](redsum_comm* comm, int rank, std::vector<float>& data, std::string* error) {
+                    return allreduce(comm, data.data(), data.data(), 4, rank == 1 ? REDSUM_INT32 : REDSUM_FP32,
+                                     REDSUM_SUM, nullptr, error);
+                  });
 }
 
 TEST(ApiErrors, SHP_03_other_ops) {
   expect_mismatch("op", {"sum", "max"}, [](redsum_comm* comm, int rank, std::vector<float>& data, std::string* error) {
-    return allreduce(comm, data.data(), data.data(), 100'000, REDSUM_FP32, rank == 1 ? REDSUM_MAX : REDSUM_SUM, nullptr, error);
+    return allreduce(comm, data.data(), data.data(), 100'000, REDSUM_FP32, rank == 1 ? REDSUM_MAX : REDSUM_SUM, nullptr,
+                     error);
   });
 }
 
@@ -116,7 +125,8 @@ TEST(ApiErrors, SHP_03_other_roots) {
   expect_mismatch("root", {"0", "1"}, [](redsum_comm* comm, int rank, std::vector<float>& data, std::string* error) {
     const redsum_tensor tensor{data.data(), data.data(), 64};
     redsum_handle* handle = nullptr;
-    if (redsum_broadcast(comm, &tensor, 1, REDSUM_FP32, rank == 0 ? 1 : 0, nullptr, &handle) != REDSUM_OK) return REDSUM_INTERNAL;
+    if (redsum_broadcast(comm, &tensor, 1, REDSUM_FP32, rank == 0 ? 1 : 0, nullptr, &handle) != REDSUM_OK)
+      return REDSUM_INTERNAL;
     const redsum_status status = redsum_wait(handle, -1);
     *error = redsum_handle_error(handle);
     redsum_handle_free(handle);
@@ -171,7 +181,9 @@ TEST(ApiErrors, a_budget_that_is_too_small_is_told_with_need_and_budget) {
   const Pool pool({1, 1, 1 << 20});
   const std::string job = next_job();
   redsum_comm* comm = nullptr;
-  EXPECT_EQ(join(pool, job, 0, 1, [](redsum_options& o) { o.chunk_bytes = 1 << 20; }, &comm), REDSUM_RESOURCE_EXHAUSTED);
+  EXPECT_EQ(join(
+                pool, job, 0, 1, [](redsum_options& o) { o.chunk_bytes = 1 << 20; }, &comm),
+            REDSUM_RESOURCE_EXHAUSTED);
   EXPECT_TRUE(has(redsum_last_error(), "reducer.memory_budget")) << redsum_last_error();
   EXPECT_EQ(comm, nullptr);
 }
@@ -179,7 +191,9 @@ TEST(ApiErrors, a_budget_that_is_too_small_is_told_with_need_and_budget) {
 TEST(ApiErrors, LIF_04_ranks_that_do_not_come_are_named) {
   const Pool pool;
   redsum_comm* comm = nullptr;
-  EXPECT_EQ(join(pool, next_job(), 0, 4, [](redsum_options& o) { o.connect_timeout_ns = 1'500'000'000; }, &comm), REDSUM_TIMEOUT);
+  EXPECT_EQ(join(
+                pool, next_job(), 0, 4, [](redsum_options& o) { o.connect_timeout_ns = 1'500'000'000; }, &comm),
+            REDSUM_TIMEOUT);
   EXPECT_TRUE(has(redsum_last_error(), "1, 2, 3")) << redsum_last_error();
 }
 
@@ -191,7 +205,8 @@ TEST(ApiErrors, LIF_04_the_same_rank_twice_names_both) {
   for (int i = 0; i < 2; ++i)
     threads.emplace_back([&] {
       redsum_comm* comm = nullptr;
-      const redsum_status status = join(pool, job, 0, 2, [](redsum_options& o) { o.connect_timeout_ns = 2'500'000'000; }, &comm);
+      const redsum_status status = join(
+          pool, job, 0, 2, [](redsum_options& o) { o.connect_timeout_ns = 2'500'000'000; }, &comm);
       refused += status == REDSUM_INVALID_ARGUMENT;
       EXPECT_TRUE(status == REDSUM_INVALID_ARGUMENT || status == REDSUM_TIMEOUT) << redsum_last_error();
     });
@@ -203,7 +218,9 @@ TEST(ApiErrors, NET_07_nobody_listens) {
   Pool pool;
   pool.stop_coordinator();
   redsum_comm* comm = nullptr;
-  EXPECT_EQ(join(pool, next_job(), 0, 1, [](redsum_options& o) { o.connect_timeout_ns = 1'000'000'000; }, &comm), REDSUM_TIMEOUT);
+  EXPECT_EQ(join(
+                pool, next_job(), 0, 1, [](redsum_options& o) { o.connect_timeout_ns = 1'000'000'000; }, &comm),
+            REDSUM_TIMEOUT);
   EXPECT_TRUE(has(redsum_last_error(), "127.0.0.1")) << redsum_last_error();
 }
 

@@ -8,7 +8,9 @@
 namespace redsum::test {
 namespace {
 
-bool has(const std::string& text, const std::string& word) { return text.find(word) != std::string::npos; }
+bool has(const std::string& text, const std::string& word) {
+  return text.find(word) != std::string::npos;
+}
 
 TEST(ApiLoss, a_reducer_that_goes_is_named_and_inputs_are_put_back) {
   Pool pool({2, 1});

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The C interface against a real pool: every dtype and op, asynchronous handles, several calls and communicators in flight,
-// broadcast, barrier, wire types, lists of tensors.
+// The C interface against a real pool: every dtype and op, asynchronous handles, several calls and communicators in
+// flight, broadcast, barrier, wire types, lists of tensors.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -22,7 +22,8 @@ TEST(Api, world_sizes_and_counts_that_divide_by_nothing) {
       EXPECT_EQ(redsum_comm_size(comm), world);
       for (const std::size_t count : {0u, 1u, 2u, 7u, 1023u, 4097u, 65537u, 100'003u}) {
         std::vector<float> in(count, static_cast<float>(rank + 1)), out(count, -1.0f);
-        ASSERT_EQ(allreduce(comm, in.data(), out.data(), count, REDSUM_FP32, REDSUM_SUM), REDSUM_OK) << redsum_last_error();
+        ASSERT_EQ(allreduce(comm, in.data(), out.data(), count, REDSUM_FP32, REDSUM_SUM), REDSUM_OK)
+            << redsum_last_error();
         const auto wanted = static_cast<float>(world * (world + 1) / 2);
         EXPECT_TRUE(std::all_of(out.begin(), out.end(), [&](float v) { return v == wanted; })) << count;
         EXPECT_TRUE(std::all_of(in.begin(), in.end(), [&](float v) { return v == static_cast<float>(rank + 1); }));
@@ -66,7 +67,8 @@ TEST(Api, fp32_travels_as_bf16_and_is_summed_in_fp32_with_one_rounding) {
     options.wire_dtype = REDSUM_BF16;
     // 256 + 1 + 1: bf16 partial sums would stay at 256; one rounding at the end gives 258.
     std::vector<float> data(70'001, rank == 0 ? 256.0f : 1.0f);
-    ASSERT_EQ(allreduce(comm, data.data(), data.data(), data.size(), REDSUM_FP32, REDSUM_SUM, &options), REDSUM_OK) << redsum_last_error();
+    ASSERT_EQ(allreduce(comm, data.data(), data.data(), data.size(), REDSUM_FP32, REDSUM_SUM, &options), REDSUM_OK)
+        << redsum_last_error();
     EXPECT_TRUE(std::all_of(data.begin(), data.end(), [](float v) { return v == 258.0f; }));
     redsum_statistics statistics{};
     statistics.struct_bytes = sizeof statistics;
@@ -84,7 +86,8 @@ TEST(Api, scale_factors_are_applied_in_the_accumulator) {
     options.prescale = 0.5;
     options.postscale = 8.0;
     std::vector<float> data(5000, 3.0f);
-    ASSERT_EQ(allreduce(comm, data.data(), data.data(), data.size(), REDSUM_FP32, REDSUM_SUM, &options), REDSUM_OK) << redsum_last_error();
+    ASSERT_EQ(allreduce(comm, data.data(), data.data(), data.size(), REDSUM_FP32, REDSUM_SUM, &options), REDSUM_OK)
+        << redsum_last_error();
     EXPECT_TRUE(std::all_of(data.begin(), data.end(), [](float v) { return v == 24.0f; }));
   });
 }
@@ -117,13 +120,16 @@ TEST(Api, broadcast_in_place_and_out_of_place_with_a_list) {
   run_ranks(pool, 3, [&](redsum_comm* comm, int rank) {
     for (int root = 0; root < 3; ++root) {
       std::vector<double> a(3, rank), b(50'000, rank * 10.0), out(50'000, -1);
-      const redsum_tensor tensors[] = {{a.data(), a.data(), a.size()}, {rank == root ? b.data() : nullptr, out.data(), b.size()}};
+      const redsum_tensor tensors[] = {{a.data(), a.data(), a.size()},
+                                       {rank == root ? b.data() : nullptr, out.data(), b.size()}};
       redsum_handle* handle = nullptr;
-      ASSERT_EQ(redsum_broadcast(comm, tensors, 2, REDSUM_FP64, root, nullptr, &handle), REDSUM_OK) << redsum_last_error();
+      ASSERT_EQ(redsum_broadcast(comm, tensors, 2, REDSUM_FP64, root, nullptr, &handle), REDSUM_OK)
+          << redsum_last_error();
       ASSERT_EQ(redsum_wait(handle, -1), REDSUM_OK) << redsum_last_error();
       redsum_handle_free(handle);
       EXPECT_TRUE(std::all_of(a.begin(), a.end(), [&](double v) { return v == root; }));
-      EXPECT_TRUE(std::all_of(out.begin(), out.end(), [&](double v) { return v == root * 10.0; })) << "root " << root << " rank " << rank;
+      EXPECT_TRUE(std::all_of(out.begin(), out.end(), [&](double v) { return v == root * 10.0; }))
+          << "root " << root << " rank " << rank;
     }
   });
 }

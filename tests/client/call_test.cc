@@ -22,7 +22,8 @@ struct Pieces {
       in.emplace_back(count);
       out.emplace_back(count, -1.0f);
       for (float& element : in.back()) element = value++;
-      call.tensors.push_back({reinterpret_cast<const std::byte*>(in.back().data()), reinterpret_cast<std::byte*>(out.back().data()), count, first});
+      call.tensors.push_back({reinterpret_cast<const std::byte*>(in.back().data()),
+                              reinterpret_cast<std::byte*>(out.back().data()), count, first});
       first += count;
     }
     call.description.count = first;

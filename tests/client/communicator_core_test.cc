@@ -13,7 +13,9 @@ namespace {
 
 constexpr Epoch kEpoch(1, 1);
 
-wire::JobSettings settings(std::uint16_t window = 2, std::uint16_t small_window = 2) { return {4096, window, small_window, 1024}; }
+wire::JobSettings settings(std::uint16_t window = 2, std::uint16_t small_window = 2) {
+  return {4096, window, small_window, 1024};
+}
 
 struct Rig {
   explicit Rig(std::size_t shards = 2, wire::JobSettings s = settings(), Rank rank = Rank(0), std::uint32_t members = 3)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The same inputs give the same bytes over arrival orders, chunk sizes, reducers, shards, fused or not; and these are the
-// bytes of a plain left fold written down here. Run once per instruction set.
+// The same inputs give the same bytes over arrival orders, chunk sizes, reducers, shards, fused or not; and these are
+// the bytes of a plain left fold written down here. Run once per instruction set.
 #include <algorithm>
 #include <chrono>
 #include <cmath>

@@ -12,9 +12,10 @@ namespace {
 class OptionsTest : public testing::Test {
  protected:
   void SetUp() override {
-    for (const char* name : {"REDSUM_COORDINATOR", "REDSUM_JOB_ID", "REDSUM_SECRET_FILE", "REDSUM_RANK", "REDSUM_WORLD_SIZE", "RANK",
-                             "WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "REDSUM_CHUNK_BYTES", "REDSUM_WINDOW",
-                             "REDSUM_CONNECT_TIMEOUT", "REDSUM_OPERATION_TIMEOUT", "REDSUM_HEARTBEAT_TIMEOUT"})
+    for (const char* name :
+         {"REDSUM_COORDINATOR", "REDSUM_JOB_ID", "REDSUM_SECRET_FILE", "REDSUM_RANK", "REDSUM_WORLD_SIZE", "RANK",
+          "WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "REDSUM_CHUNK_BYTES", "REDSUM_WINDOW",
+          "REDSUM_CONNECT_TIMEOUT", "REDSUM_OPERATION_TIMEOUT", "REDSUM_HEARTBEAT_TIMEOUT"})
       ::unsetenv(name);
     redsum_options_init_for_test();
   }

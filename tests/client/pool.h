@@ -68,7 +68,8 @@ inline std::string next_job() {
 using Adjust = std::function<void(redsum_options&)>;
 using RankBody = std::function<void(redsum_comm* world, int rank)>;
 
-inline redsum_status join(const Pool& pool, const std::string& job, int rank, int world, const Adjust& adjust, redsum_comm** comm) {
+inline redsum_status join(const Pool& pool, const std::string& job, int rank, int world, const Adjust& adjust,
+                          redsum_comm** comm) {
   redsum_options options;
   redsum_options_init(&options);
   const std::string address = pool.address();
@@ -96,8 +97,9 @@ inline void run_ranks(const Pool& pool, int world, const RankBody& body, const A
   for (std::thread& thread : threads) thread.join();
 }
 
-inline redsum_status allreduce(redsum_comm* comm, const void* input, void* output, std::size_t count, redsum_dtype dtype,
-                               redsum_op op, const redsum_call_options* options = nullptr, std::string* error = nullptr) {
+inline redsum_status allreduce(redsum_comm* comm, const void* input, void* output, std::size_t count,
+                               redsum_dtype dtype, redsum_op op, const redsum_call_options* options = nullptr,
+                               std::string* error = nullptr) {
   const redsum_tensor tensor{input, output, count};
   redsum_handle* handle = nullptr;
   redsum_status status = redsum_allreduce(comm, &tensor, 1, dtype, op, options, &handle);

@@ -14,7 +14,7 @@ namespace {
 
 using namespace redsum;
 
-constexpr const char* kMutants[] = {"fold_without_last", "wrong_fold_order", "window_too_large", "staging_shared",
+constexpr const char* kMutants[] = {"fold_without_last", "wrong_fold_order",  "window_too_large", "staging_shared",
                                     "no_agreement",      "duplicate_counted", "no_rollback"};
 
 struct Arguments {
@@ -34,13 +34,20 @@ int usage() {
 bool parse(int argc, char** argv, Arguments& arguments) {
   for (int i = 1; i < argc; ++i) {
     const auto is = [&](const char* name) { return std::strcmp(argv[i], name) == 0 && i + 1 < argc; };
-    if (is("--seeds")) arguments.seeds = std::strtoull(argv[++i], nullptr, 10);
-    else if (is("--seed")) arguments.first = std::strtoull(argv[++i], nullptr, 10), arguments.seeds = 1;
-    else if (is("--first")) arguments.first = std::strtoull(argv[++i], nullptr, 10);
-    else if (is("--seconds")) arguments.seconds = std::strtod(argv[++i], nullptr), arguments.seeds = ~0ull;
-    else if (is("--mutant")) arguments.mutant = argv[++i];
-    else if (std::strcmp(argv[i], "-v") == 0) arguments.verbose = true;
-    else return false;
+    if (is("--seeds"))
+      arguments.seeds = std::strtoull(argv[++i], nullptr, 10);
+    else if (is("--seed"))
+      arguments.first = std::strtoull(argv[++i], nullptr, 10), arguments.seeds = 1;
+    else if (is("--first"))
+      arguments.first = std::strtoull(argv[++i], nullptr, 10);
+    else if (is("--seconds"))
+      arguments.seconds = std::strtod(argv[++i], nullptr), arguments.seeds = ~0ull;
+    else if (is("--mutant"))
+      arguments.mutant = argv[++i];
+    else if (std::strcmp(argv[i], "-v") == 0)
+      arguments.verbose = true;
+    else
+      return false;
   }
   return true;
 }
@@ -61,7 +68,8 @@ Outcome run_seeds(const Arguments& arguments, sim::Coverage& coverage, bool repo
       world.run();
       outcome.hash = outcome.hash * 1099511628211ull ^ world.trace_hash();
     } catch (const sim::Broken& broken) {
-      if (report && outcome.broken < 10) std::printf("seed %llu: %s\n", static_cast<unsigned long long>(seed), broken.what());
+      if (report && outcome.broken < 10)
+        std::printf("seed %llu: %s\n", static_cast<unsigned long long>(seed), broken.what());
       ++outcome.broken;
     }
   }
@@ -102,7 +110,8 @@ int main(int argc, char** argv) {
   const auto begun = std::chrono::steady_clock::now();
   const Outcome outcome = run_seeds(arguments, coverage, true);
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
-  for (const auto& [what, count] : coverage.counts) std::printf("  %-28s %llu\n", what.c_str(), static_cast<unsigned long long>(count));
+  for (const auto& [what, count] : coverage.counts)
+    std::printf("  %-28s %llu\n", what.c_str(), static_cast<unsigned long long>(count));
   std::printf("%llu seeds, %llu broken, %.0f seeds/s, trace %016llx\n", static_cast<unsigned long long>(outcome.run),
               static_cast<unsigned long long>(outcome.broken), static_cast<double>(outcome.run) / seconds,
               static_cast<unsigned long long>(outcome.hash));

@@ -15,12 +15,18 @@ using wire::Kind;
 std::uint64_t draw_count(Prng& random, std::uint32_t chunk_bytes, std::size_t element) {
   const std::uint64_t chunk = chunk_bytes / element;
   switch (random.below(8)) {
-    case 0: return 0;
-    case 1: return random.between(1, 9);
-    case 2: return random.between(1, 300);
-    case 3: return chunk;
-    case 4: return chunk + 1;
-    default: return random.below(chunk * 9);
+    case 0:
+      return 0;
+    case 1:
+      return random.between(1, 9);
+    case 2:
+      return random.between(1, 300);
+    case 3:
+      return chunk;
+    case 4:
+      return chunk + 1;
+    default:
+      return random.below(chunk * 9);
   }
 }
 
@@ -49,7 +55,8 @@ void fill_floats(std::vector<std::byte>& data, Prng& random) {
 
 std::vector<PlannedCall> draw_script(Prng& random, std::size_t calls, std::size_t world, std::size_t groups,
                                      std::size_t sub_members, std::uint32_t chunk_bytes) {
-  constexpr DType kTypes[] = {DType::fp32, DType::fp32, DType::fp32, DType::bf16, DType::fp16, DType::fp64, DType::int32};
+  constexpr DType kTypes[] = {DType::fp32, DType::fp32, DType::fp32, DType::bf16,
+                              DType::fp16, DType::fp64, DType::int32};
   constexpr Op kOps[] = {Op::sum, Op::sum, Op::avg, Op::prod, Op::max, Op::min};
   std::vector<PlannedCall> script;
   for (std::size_t i = 0; i < calls; ++i) {
@@ -62,7 +69,8 @@ std::vector<PlannedCall> draw_script(Prng& random, std::size_t calls, std::size_
     call.wire_dtype = call.dtype;
     if (call.kind == Kind::allreduce) {
       call.op = kOps[random.below(std::size(kOps))];
-      if (call.dtype == DType::fp32 && random.chance(25)) call.wire_dtype = random.chance(50) ? DType::bf16 : DType::fp16;
+      if (call.dtype == DType::fp32 && random.chance(25))
+        call.wire_dtype = random.chance(50) ? DType::bf16 : DType::fp16;
       if (dtype_is_float(call.dtype) && random.chance(15)) call.prescale = 0.5, call.postscale = 3.0;
     }
     if (call.kind == Kind::broadcast)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the workers of a simulated job do: a list of collectives drawn from the seed, the data of every rank, and the bits
-// that must come out.
+// What the workers of a simulated job do: a list of collectives drawn from the seed, the data of every rank, and the
+// bits that must come out.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -12,11 +12,11 @@
 namespace redsum::sim {
 
 struct PlannedCall {
-  std::size_t group = 0;                  // 0: the world; 1: the second communicator
+  std::size_t group = 0;  // 0: the world; 1: the second communicator
   wire::CallDescription call;
   bool in_place = true;
-  bool wait_for_it = false;               // the next call is submitted only after this one ended
-  std::vector<std::uint64_t> pieces;      // element counts of the tensors
+  bool wait_for_it = false;           // the next call is submitted only after this one ended
+  std::vector<std::uint64_t> pieces;  // element counts of the tensors
   std::uint64_t data_seed = 0;
 };
 

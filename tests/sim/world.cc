@@ -45,8 +45,9 @@ class RepeatingTransport final : public transport::Transport {
 }  // namespace
 
 const char* fault_name(Fault fault) {
-  constexpr const char* kNames[kFaultCount] = {"none", "slow_rank", "stalls", "kill_worker", "kill_reducer",
-                                               "cut_lane", "mismatch", "duplicate", "silent_worker", "refused_memory", "absent_rank"};
+  constexpr const char* kNames[kFaultCount] = {"none",          "slow_rank",      "stalls",     "kill_worker",
+                                               "kill_reducer",  "cut_lane",       "mismatch",   "duplicate",
+                                               "silent_worker", "refused_memory", "absent_rank"};
   return kNames[static_cast<int>(fault)];
 }
 
@@ -77,7 +78,8 @@ void World::build() {
       if (random_.chance(60)) sub_.push_back(rank);
     if (sub_.size() > 1 && random_.chance(50)) std::swap(sub_.front(), sub_.back());  // ranks in another order
   }
-  script_ = draw_script(random_, random_.between(1, 10), world_size_, sub_.empty() ? 1 : 2, sub_.size(), settings_.chunk_bytes);
+  script_ = draw_script(random_, random_.between(1, 10), world_size_, sub_.empty() ? 1 : 2, sub_.size(),
+                        settings_.chunk_bytes);
   victim_ = static_cast<std::uint32_t>(random_.below(world_size_));
   bad_call_ = random_.below(script_.size());
 
@@ -162,8 +164,10 @@ void World::submit_next(Worker& worker) {
   call->description = planned.call;
   if (fault_ == Fault::mismatch && worker.rank == victim_ && submitted.planned == bad_call_) {
     fault_done_ = true;
-    if (planned.call.kind != wire::Kind::allreduce) call->description.kind = wire::Kind::allreduce;
-    else call->description.op = planned.call.op == Op::sum ? Op::max : Op::sum;
+    if (planned.call.kind != wire::Kind::allreduce)
+      call->description.kind = wire::Kind::allreduce;
+    else
+      call->description.op = planned.call.op == Op::sum ? Op::max : Op::sum;
   }
   call->in_place = planned.in_place;
   call->sequence = worker.sequences[planned.group]++;
@@ -174,7 +178,8 @@ void World::submit_next(Worker& worker) {
   std::byte* out = planned.in_place ? submitted.input.data() : submitted.output.data();
   std::uint64_t first = 0;
   for (const std::uint64_t count : planned.pieces) {
-    if (count != 0) call->tensors.push_back({submitted.input.data() + first * element, out + first * element, count, first});
+    if (count != 0)
+      call->tensors.push_back({submitted.input.data() + first * element, out + first * element, count, first});
     first += count;
   }
   call->on_complete([this, &worker, &submitted](const Status& status) { on_end(worker, submitted, status); });
@@ -183,14 +188,16 @@ void World::submit_next(Worker& worker) {
   worker.agent->submit(CommunicatorId(worker.group_ids[planned.group]), call);
   run_agent(worker);
   if (planned.wait_for_it) return;
-  net_.at(net_.now() + static_cast<DurationNs>(random_.below(300)) * kMicrosecond, [this, &worker] { submit_next(worker); });
+  net_.at(net_.now() + static_cast<DurationNs>(random_.below(300)) * kMicrosecond,
+          [this, &worker] { submit_next(worker); });
 }
 
 void World::kill(Worker& worker) {
   say("kill worker " + std::to_string(worker.rank));
   worker.alive = false;
   net_.crash(worker.endpoint->id(), static_cast<DurationNs>(random_.below(2000)) * kMicrosecond);
-  const TimeNs heard = std::max(worker.to_coordinator, net_.now() + static_cast<DurationNs>(random_.below(3000)) * kMicrosecond);
+  const TimeNs heard =
+      std::max(worker.to_coordinator, net_.now() + static_cast<DurationNs>(random_.below(3000)) * kMicrosecond);
   net_.at(heard, [this, peer = worker.peer] {
     core_.on_lost(peer, {Code::peer_lost, "connection reset"}, net_.now(), effects_);
     carry_out();
@@ -200,8 +207,10 @@ void World::kill(Worker& worker) {
 void World::kill(ReducerProcess& reducer) {
   say("kill reducer " + std::to_string(reducer.index));
   reducer.alive = false;
-  for (Shard& shard : reducer.shards) net_.crash(shard.endpoint->id(), static_cast<DurationNs>(random_.below(2000)) * kMicrosecond);
-  const TimeNs heard = std::max(reducer.to_coordinator, net_.now() + static_cast<DurationNs>(random_.below(3000)) * kMicrosecond);
+  for (Shard& shard : reducer.shards)
+    net_.crash(shard.endpoint->id(), static_cast<DurationNs>(random_.below(2000)) * kMicrosecond);
+  const TimeNs heard =
+      std::max(reducer.to_coordinator, net_.now() + static_cast<DurationNs>(random_.below(3000)) * kMicrosecond);
   net_.at(heard, [this, peer = reducer.peer] {
     core_.on_lost(peer, {Code::peer_lost, "connection reset"}, net_.now(), effects_);
     carry_out();
@@ -214,20 +223,32 @@ void World::inject() {
   ReducerProcess& reducer = *reducers_[random_.below(reducers_.size())];
   const auto brief = [&] { return net_.now() + static_cast<DurationNs>(random_.between(1, 150)) * kMillisecond; };
   switch (fault_) {
-    case Fault::kill_worker: kill(worker); break;
-    case Fault::kill_reducer: kill(reducer); break;
-    case Fault::slow_rank: net_.set_wake_delay(worker.endpoint->id(), 100 * kMicrosecond, 3 * kMillisecond); break;
+    case Fault::kill_worker:
+      kill(worker);
+      break;
+    case Fault::kill_reducer:
+      kill(reducer);
+      break;
+    case Fault::slow_rank:
+      net_.set_wake_delay(worker.endpoint->id(), 100 * kMicrosecond, 3 * kMillisecond);
+      break;
     case Fault::stalls:
       net_.stall(worker.endpoint->id(), brief());
       for (Shard& shard : reducer.shards) net_.stall(shard.endpoint->id(), brief());
       break;
     case Fault::cut_lane:
       if (lanes_.empty()) return;
-      net_.cut_after(lanes_[random_.below(lanes_.size())], random_.chance(50) ? Side::left : Side::right, random_.below(20000),
-                     {static_cast<DurationNs>(random_.below(2000)) * kMicrosecond, static_cast<DurationNs>(random_.below(2000)) * kMicrosecond});
+      net_.cut_after(lanes_[random_.below(lanes_.size())], random_.chance(50) ? Side::left : Side::right,
+                     random_.below(20000),
+                     {static_cast<DurationNs>(random_.below(2000)) * kMicrosecond,
+                      static_cast<DurationNs>(random_.below(2000)) * kMicrosecond});
       break;
-    case Fault::silent_worker: worker.silent = true; net_.stall(worker.endpoint->id(), net_.now() + 100 * kSecond); break;
-    default: return;
+    case Fault::silent_worker:
+      worker.silent = true;
+      net_.stall(worker.endpoint->id(), net_.now() + 100 * kSecond);
+      break;
+    default:
+      return;
   }
   fault_done_ = true;
 }
@@ -238,7 +259,9 @@ bool World::finished() const {
     if (!worker->joined && worker->join_error.ok()) return false;
     if (!worker->join_error.ok()) continue;
     std::size_t next = worker->next;
-    while (next < script_.size() && script_[next].group == 1 && std::find(sub_.begin(), sub_.end(), worker->rank) == sub_.end()) ++next;
+    while (next < script_.size() && script_[next].group == 1 &&
+           std::find(sub_.begin(), sub_.end(), worker->rank) == sub_.end())
+      ++next;
     if (next != script_.size()) return false;
     for (const auto& submitted : worker->calls)
       if (!submitted->call->done()) return false;

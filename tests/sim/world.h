@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A whole job in virtual time: the coordinator's core, reducers' shard agents, workers' progress agents, all unchanged, over
-// the simulated network. One seed draws the sizes, the calls, the delays and the fault. A World runs once; check() throws
-// Broken with what does not hold.
+// A whole job in virtual time: the coordinator's core, reducers' shard agents, workers' progress agents, all unchanged,
+// over the simulated network. One seed draws the sizes, the calls, the delays and the fault. A World runs once; check()
+// throws Broken with what does not hold.
 #pragma once
 #include <map>
 #include <memory>
@@ -22,7 +22,19 @@ struct Broken : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-enum class Fault { none, slow_rank, stalls, kill_worker, kill_reducer, cut_lane, mismatch, duplicate, silent_worker, refused_memory, absent_rank };
+enum class Fault {
+  none,
+  slow_rank,
+  stalls,
+  kill_worker,
+  kill_reducer,
+  cut_lane,
+  mismatch,
+  duplicate,
+  silent_worker,
+  refused_memory,
+  absent_rank
+};
 inline constexpr int kFaultCount = 11;
 const char* fault_name(Fault fault);
 
@@ -35,26 +47,26 @@ class World {
  public:
   World(std::uint64_t seed, Coverage& coverage, bool verbose);
   ~World();
-  void run();                             // throws Broken
+  void run();  // throws Broken
   std::uint64_t trace_hash() const { return net_.trace_hash(); }
 
  private:
   struct Submitted {
-    std::size_t planned = 0;              // index in the script
+    std::size_t planned = 0;  // index in the script
     client::CallPtr call;
     std::vector<std::byte> input, output, before;
     int completions = 0;
   };
   struct Worker {
     std::uint32_t rank = 0;
-    std::vector<std::unique_ptr<Submitted>> calls;    // their memory outlives the agent
+    std::vector<std::unique_ptr<Submitted>> calls;  // their memory outlives the agent
     std::unique_ptr<client::ProgressAgent> agent;
     std::unique_ptr<SimEndpoint> endpoint;
     std::unique_ptr<transport::Transport> repeating;  // fault duplicate: deposits some frame twice
     server::PeerId peer;
     bool alive = true, joined = false, silent = false, left = false;
     Status join_error;
-    std::size_t next = 0;                 // of the script
+    std::size_t next = 0;  // of the script
     Sequence sequences[2] = {0, 0};
     std::uint16_t group_ids[2] = {0, 0};
     bool group_open[2] = {false, false};
@@ -90,7 +102,7 @@ class World {
   void to_coordinator(TimeNs& last, server::PeerId from, wire::Message message);
   void heartbeat(Worker& worker);
   void heartbeat(ReducerProcess& reducer);
-  void carry_out();                       // the coordinator's effects
+  void carry_out();  // the coordinator's effects
   void coordinator_tick();
   void deliver(server::PeerId to, const wire::Message& message);
   void on_message(Worker& worker, const wire::Message& message);
@@ -118,10 +130,10 @@ class World {
   bool fault_done_ = false;
   std::uint32_t world_size_ = 1;
   wire::JobSettings settings_;
-  std::vector<std::uint32_t> sub_;        // members of the second communicator; empty: there is none
+  std::vector<std::uint32_t> sub_;  // members of the second communicator; empty: there is none
   std::vector<PlannedCall> script_;
-  std::uint32_t victim_ = 0;              // rank or reducer of the fault
-  std::size_t bad_call_ = 0;              // fault mismatch: index in the script
+  std::uint32_t victim_ = 0;  // rank or reducer of the fault
+  std::size_t bad_call_ = 0;  // fault mismatch: index in the script
   std::vector<std::unique_ptr<Worker>> workers_;
   std::vector<std::unique_ptr<ReducerProcess>> reducers_;
   std::vector<SimLane> lanes_;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What must hold in every run: results equal the left fold in rank order, bit for bit; every handle completes once; after an
-// error the input is unchanged and the error names the fault; nothing is left over when everybody has gone.
+// What must hold in every run: results equal the left fold in rank order, bit for bit; every handle completes once;
+// after an error the input is unchanged and the error names the fault; nothing is left over when everybody has gone.
 #include <algorithm>
 
 #include "tests/sim/world.h"
@@ -30,14 +30,16 @@ void World::on_end(Worker& worker, Submitted& submitted, const Status& status) {
   if (status.ok() && !worker.closed[script_[submitted.planned].group].ok())
     throw Broken(name_of(worker, submitted) + " completed after its communicator was closed");
   if (script_[submitted.planned].wait_for_it)
-    net_.at(net_.now() + static_cast<DurationNs>(random_.below(300)) * kMicrosecond, [this, &worker] { submit_next(worker); });
+    net_.at(net_.now() + static_cast<DurationNs>(random_.below(300)) * kMicrosecond,
+            [this, &worker] { submit_next(worker); });
 }
 
 bool World::error_is_right(const Status& status, const PlannedCall& planned) const {
   switch (fault_) {
     case Fault::kill_worker:
     case Fault::silent_worker:
-      return status.code() == Code::peer_lost && status.text().find("rank " + std::to_string(victim_)) != std::string::npos;
+      return status.code() == Code::peer_lost &&
+             status.text().find("rank " + std::to_string(victim_)) != std::string::npos;
     case Fault::kill_reducer:
     case Fault::cut_lane:
       return status.code() == Code::reducer_lost;
@@ -59,7 +61,8 @@ void World::check_call(const Worker& worker, const Submitted& submitted) const {
   if (submitted.completions != 1) throw Broken(name + " completed " + std::to_string(submitted.completions) + " times");
   if (!status.ok()) {
     const bool never_created = planned.group == 1 && worker.group_ids[1] == 0xFFFF && status.code() == Code::closed;
-    if (!never_created && !error_is_right(status, planned)) throw Broken(name + " ended with the wrong error: " + status.to_string());
+    if (!never_created && !error_is_right(status, planned))
+      throw Broken(name + " ended with the wrong error: " + status.to_string());
     if (submitted.input != submitted.before) throw Broken(name + " failed and its input has changed");
     return;
   }
@@ -97,7 +100,8 @@ void World::check() {
 void World::leave(Worker& worker) {
   if (worker.group_open[1] && worker.group_ids[1] != 0xFFFF) {
     worker.agent->close_communicator(CommunicatorId(worker.group_ids[1]), {Code::closed, "leaving"});
-    to_coordinator(worker.to_coordinator, worker.peer, wire::CloseCommunicator{"", worker.group_ids[1], worker.sequences[1]});
+    to_coordinator(worker.to_coordinator, worker.peer,
+                   wire::CloseCommunicator{"", worker.group_ids[1], worker.sequences[1]});
   }
   worker.agent->close_communicator(CommunicatorId(0), {Code::closed, "leaving"});
   to_coordinator(worker.to_coordinator, worker.peer, wire::Leave{worker.sequences[0]});

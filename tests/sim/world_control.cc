@@ -9,7 +9,9 @@ namespace {
 
 const std::string kJob = "job";
 
-Delay control_delay() { return {20 * kMicrosecond, 400 * kMicrosecond, 0}; }
+Delay control_delay() {
+  return {20 * kMicrosecond, 400 * kMicrosecond, 0};
+}
 
 }  // namespace
 
@@ -38,9 +40,10 @@ void World::start_control() {
     hello.purpose = wire::Purpose::control_reducer;
     hello.incarnation = 1000 + reducer.index;
     core_.on_connected(reducer.peer, hello, "reducer:" + std::to_string(reducer.index), net_.now(), effects_);
-    to_coordinator(reducer.to_coordinator, reducer.peer,
-                   wire::Register{"r" + std::to_string(reducer.index), "10.0.0." + std::to_string(reducer.index) + ":7401",
-                                  static_cast<std::uint16_t>(reducer.shards.size()), 1u << 30, "sim"});
+    to_coordinator(
+        reducer.to_coordinator, reducer.peer,
+        wire::Register{"r" + std::to_string(reducer.index), "10.0.0." + std::to_string(reducer.index) + ":7401",
+                       static_cast<std::uint16_t>(reducer.shards.size()), 1u << 30, "sim"});
     heartbeat(reducer);
   }
   // All reducers are registered before the first worker joins, so that the job has all of them.
@@ -54,7 +57,8 @@ void World::start_control() {
       hello.rank = worker.rank;
       hello.incarnation = 5000 + worker.rank;
       core_.on_connected(worker.peer, hello, "worker:" + std::to_string(worker.rank), net_.now(), effects_);
-      to_coordinator(worker.to_coordinator, worker.peer, wire::Join{world_size_, "host:" + std::to_string(worker.rank), "sim", settings_, 0});
+      to_coordinator(worker.to_coordinator, worker.peer,
+                     wire::Join{world_size_, "host:" + std::to_string(worker.rank), "sim", settings_, 0});
       heartbeat(worker);
     });
   }
@@ -62,8 +66,9 @@ void World::start_control() {
 
 void World::to_coordinator(TimeNs& last, server::PeerId from, wire::Message message) {
   const Delay delay = control_delay();
-  last = std::max(last + 1, net_.now() + static_cast<DurationNs>(random_.between(
-                                             static_cast<std::uint64_t>(delay.least_ns), static_cast<std::uint64_t>(delay.most_ns))));
+  last = std::max(last + 1,
+                  net_.now() + static_cast<DurationNs>(random_.between(static_cast<std::uint64_t>(delay.least_ns),
+                                                                       static_cast<std::uint64_t>(delay.most_ns))));
   net_.at(last, [this, from, message = std::move(message)] {
     core_.on_message(from, message, net_.now(), effects_);
     carry_out();
@@ -105,8 +110,9 @@ void World::coordinator_tick() {
 void World::deliver(server::PeerId to, const wire::Message& message) {
   const Delay delay = control_delay();
   const auto arrival = [&](TimeNs& last) {
-    last = std::max(last + 1, net_.now() + static_cast<DurationNs>(random_.between(static_cast<std::uint64_t>(delay.least_ns),
-                                                                                   static_cast<std::uint64_t>(delay.most_ns))));
+    last = std::max(last + 1,
+                    net_.now() + static_cast<DurationNs>(random_.between(static_cast<std::uint64_t>(delay.least_ns),
+                                                                         static_cast<std::uint64_t>(delay.most_ns))));
     return last;
   };
   for (const auto& worker : workers_)
@@ -145,7 +151,8 @@ void World::on_message(Worker& worker, const wire::Message& message) {
   if (const auto* joined = std::get_if<wire::Joined>(&message)) {
     say("worker " + std::to_string(worker.rank) + " joined");
     open_lanes(worker, joined->record);
-    if (!worker.agent->open_communicator(CommunicatorId(0), Rank(worker.rank), world_size_).ok()) throw Broken("no memory");
+    if (!worker.agent->open_communicator(CommunicatorId(0), Rank(worker.rank), world_size_).ok())
+      throw Broken("no memory");
     worker.joined = true;
     worker.group_open[0] = true;
     to_coordinator(worker.to_coordinator, worker.peer, wire::Ready{});
@@ -154,8 +161,8 @@ void World::on_message(Worker& worker, const wire::Message& message) {
     submit_next(worker);
   } else if (const auto* created = std::get_if<wire::Created>(&message)) {
     coverage_.add("communicator created");
-    const Status status = worker.agent->open_communicator(CommunicatorId(created->communicator), Rank(rank_in(1, worker.rank)),
-                                                          members_of(1));
+    const Status status = worker.agent->open_communicator(CommunicatorId(created->communicator),
+                                                          Rank(rank_in(1, worker.rank)), members_of(1));
     if (!status) throw Broken(status.to_string());
     worker.group_ids[1] = created->communicator;
     worker.group_open[1] = true;
@@ -180,7 +187,8 @@ void World::on_message(Worker& worker, const wire::Message& message) {
     }
   } else if (const auto* describe = std::get_if<wire::Describe>(&message)) {
     if (const auto* call = worker.agent->describe(CommunicatorId(describe->communicator), describe->sequence))
-      to_coordinator(worker.to_coordinator, worker.peer, wire::Waiting{describe->communicator, describe->sequence, *call});
+      to_coordinator(worker.to_coordinator, worker.peer,
+                     wire::Waiting{describe->communicator, describe->sequence, *call});
   } else if (const auto* stalled = std::get_if<wire::Stalled>(&message)) {
     coverage_.add("stall answered");
     worker.agent->on_stalled(*stalled);
@@ -193,13 +201,15 @@ void World::on_message(ReducerProcess& reducer, const wire::Message& message) {
     for (Shard& shard : reducer.shards) shard.agent->open_job(open->job, open->record);
   } else if (const auto* communicator = std::get_if<wire::OpenCommunicator>(&message)) {
     wire::Reserved answer{communicator->job, communicator->communicator, 1, Code::ok, ""};
-    if (fault_ == Fault::refused_memory && reducer.index == victim_ % reducers_.size() && communicator->communicator == 0) {
+    if (fault_ == Fault::refused_memory && reducer.index == victim_ % reducers_.size() &&
+        communicator->communicator == 0) {
       fault_done_ = true;
       answer.code = Code::resource_exhausted;
       answer.text = "no memory here";
     } else {
       for (Shard& shard : reducer.shards) {
-        const Status status = shard.agent->open_communicator(communicator->job, CommunicatorId(communicator->communicator), communicator->members);
+        const Status status = shard.agent->open_communicator(
+            communicator->job, CommunicatorId(communicator->communicator), communicator->members);
         if (!status) throw Broken(status.to_string());
       }
     }

@@ -19,6 +19,7 @@ const std::vector<Bad>& bad_frames() {
       {"type 4", [](wire::Header& h) { h.type = static_cast<wire::FrameType>(4); }},
       {"dtype", [](wire::Header& h) { h.dtype = static_cast<DType>(kDTypeCount); }},
       {"op", [](wire::Header& h) { h.op = static_cast<Op>(kOpCount); }},
+      {"op for this dtype 3", [](wire::Header& h) { h.dtype = DType::complex64, h.op = Op::max; }},
       {"flags", [](wire::Header& h) { h.flags |= 1u << 7; }},
       {"kind", [](wire::Header& h) { h.set_kind(static_cast<wire::Kind>(wire::kKindCount)); }},
       {"rank 65536", [](wire::Header& h) { h.rank = wire::kMaxRanks; }},

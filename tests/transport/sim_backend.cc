@@ -41,8 +41,13 @@ class SimBackend : public Backend {
 
 std::vector<BackendFactory> backends() {
   return {{"sim", [] { return std::make_unique<SimBackend>(1, sim::Delay{}); }},
-          {"sim_even", [] { return std::make_unique<SimBackend>(2, sim::Delay{kMicrosecond, kMicrosecond, 100}); }},
-          {"sim_uneven", [] { return std::make_unique<SimBackend>(3, sim::Delay{0, kSecond, 0}); }}};
+          {"sim_even",
+           [] {
+             return std::make_unique<SimBackend>(2, sim::Delay{kMicrosecond, kMicrosecond, 100});
+           }},
+          {"sim_uneven", [] {
+             return std::make_unique<SimBackend>(3, sim::Delay{0, kSecond, 0});
+           }}};
 }
 
 }  // namespace redsum::test

@@ -33,9 +33,10 @@ const std::string kRecord =
     R"("workers":[{"host":"a:1","incarnation":11,"rank":0},{"host":"b:2","incarnation":12,"rank":1}]})";
 
 TEST(ControlText, of_a_workers_life) {
-  expect_text(Join{4, "n1:77", "0.1.0", {4096, 1, 2, 512}, 1500},
-              R"({"host":"n1:77","limit_ms":1500,"settings":{"chunk_bytes":4096,"small_bytes":512,"small_window":2,"window":1},)"
-              R"("type":"join","version":"0.1.0","world_size":4})");
+  expect_text(
+      Join{4, "n1:77", "0.1.0", {4096, 1, 2, 512}, 1500},
+      R"({"host":"n1:77","limit_ms":1500,"settings":{"chunk_bytes":4096,"small_bytes":512,"small_window":2,"window":1},)"
+      R"("type":"join","version":"0.1.0","world_size":4})");
   expect_text(Join{1, "", "", {}, 0},
               R"({"host":"","limit_ms":0,"settings":{"chunk_bytes":0,"small_bytes":0,"small_window":0,"window":0},)"
               R"("type":"join","version":"","world_size":1})");

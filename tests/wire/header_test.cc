@@ -141,6 +141,8 @@ TEST(CheckHeader, each_field_is_checked_on_its_own) {
   EXPECT_EQ(refusal([](Header& h) { h.dtype = static_cast<DType>(kDTypeCount); }), "dtype");
   EXPECT_EQ(refusal([](Header& h) { h.dtype = static_cast<DType>(255); }), "dtype");
   EXPECT_EQ(refusal([](Header& h) { h.op = static_cast<Op>(kOpCount); }), "op");
+  EXPECT_EQ(refusal([](Header& h) { h.dtype = DType::complex64, h.op = Op::prod; }), "op for this dtype");
+  EXPECT_EQ(refusal([](Header& h) { h.dtype = DType::int32, h.flags |= kFlagScaled; }), "scale factors for this dtype");
   for (const unsigned bit : {5u, 6u, 7u, 12u, 13u, 14u, 15u})
     EXPECT_EQ(refusal([&](Header& h) { h.flags = static_cast<std::uint16_t>(h.flags | 1u << bit); }), "flags") << bit;
   EXPECT_EQ(refusal([](Header& h) { h.set_kind(static_cast<Kind>(kKindCount)); }), "kind");
@@ -167,10 +169,14 @@ TEST(CheckHeader, payload_is_whole_elements_of_every_dtype) {
   for (int i = 0; i < kDTypeCount; ++i) {
     const auto dtype = static_cast<DType>(i);
     const auto bytes = static_cast<std::uint32_t>(dtype_bytes(dtype));
-    EXPECT_EQ(refusal([&](Header& h) { h.dtype = dtype, h.payload_bytes = 16 + 5 * bytes; }), "") << dtype_name(dtype);
+    const auto plain = [&](Header& h, std::uint32_t payload_bytes) {
+      h.dtype = dtype;
+      h.flags &= static_cast<std::uint16_t>(~kFlagScaled);
+      h.payload_bytes = payload_bytes;
+    };
+    EXPECT_EQ(refusal([&](Header& h) { plain(h, 5 * bytes); }), "") << dtype_name(dtype);
     if (bytes > 1) {
-      EXPECT_NE(refusal([&](Header& h) { h.dtype = dtype, h.payload_bytes = 16 + 5 * bytes + 1; }), "")
-          << dtype_name(dtype);
+      EXPECT_NE(refusal([&](Header& h) { plain(h, 5 * bytes + 1); }), "") << dtype_name(dtype);
     }
   }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// REDSUM_CHECK: for what is impossible unless redsum itself is wrong. On in release builds. No byte from a peer, no argument
-// of a user may reach one: those are Status values.
+// REDSUM_CHECK: for what is impossible unless redsum itself is wrong. On in release builds. No byte from a peer, no
+// argument of a user may reach one: those are Status values.
 #pragma once
 #include <string_view>
 
@@ -13,7 +13,8 @@ void set_check_hook(CheckHook hook) noexcept;
 
 }  // namespace redsum
 
-#define REDSUM_CHECK(condition)                                                  \
-  do {                                                                           \
-    if (!(condition)) [[unlikely]] ::redsum::check_failed(#condition, __FILE__, __LINE__); \
+#define REDSUM_CHECK(condition)                               \
+  do {                                                        \
+    if (!(condition)) [[unlikely]]                            \
+      ::redsum::check_failed(#condition, __FILE__, __LINE__); \
   } while (false)

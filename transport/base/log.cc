@@ -69,8 +69,12 @@ void set_sink(Sink sink, void* user) noexcept {
   s.user = user;
 }
 
-void set_level(Level level) noexcept { state().level.store(level, std::memory_order_relaxed); }
-Level level() noexcept { return state().level.load(std::memory_order_relaxed); }
+void set_level(Level level) noexcept {
+  state().level.store(level, std::memory_order_relaxed);
+}
+Level level() noexcept {
+  return state().level.load(std::memory_order_relaxed);
+}
 
 void write(Level at, std::string_view text) noexcept {
   if (!enabled(at)) return;

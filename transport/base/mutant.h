@@ -9,9 +9,13 @@ namespace redsum {
 #ifdef REDSUM_MUTANTS
 // The fault that is switched on ("" = none). One thread sets it before the simulation runs.
 inline std::string_view active_mutant = "";
-inline bool mutant(std::string_view name) noexcept { return active_mutant == name; }
+inline bool mutant(std::string_view name) noexcept {
+  return active_mutant == name;
+}
 #else
-constexpr bool mutant(std::string_view) noexcept { return false; }
+constexpr bool mutant(std::string_view) noexcept {
+  return false;
+}
 #endif
 
 }  // namespace redsum

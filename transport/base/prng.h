@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A small seeded generator (splitmix64, public domain algorithm by S. Vigna) whose sequence is the same on every compiler
-// and machine, which std::uniform_* does not promise. For simulation, tests and jitter; never for secrets.
+// A small seeded generator (splitmix64, public domain algorithm by S. Vigna) whose sequence is the same on every
+// compiler and machine, which std::uniform_* does not promise. For simulation, tests and jitter; never for secrets.
 #pragma once
 #include <cstdint>
 
@@ -16,9 +16,7 @@ class Prng {
     return z ^ (z >> 31);
   }
   // Uniform in [0, bound); 0 for bound 0. The bias of the remainder does not matter here.
-  std::uint64_t below(std::uint64_t bound) noexcept {
-    return bound == 0 ? 0 : next() % bound;
-  }
+  std::uint64_t below(std::uint64_t bound) noexcept { return bound == 0 ? 0 : next() % bound; }
   std::uint64_t between(std::uint64_t low, std::uint64_t high) noexcept { return low + below(high - low + 1); }
   bool chance(std::uint64_t percent) noexcept { return below(100) < percent; }
 

@@ -27,12 +27,15 @@ Result<Region> Region::reserve(std::size_t bytes) {
   const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
   Region region;
   const std::size_t rounded = (bytes + page - 1) / page * page;
-  if (rounded < bytes) return failure(Code::resource_exhausted, "a region of " + std::to_string(bytes) + " bytes is beyond the address space");
+  if (rounded < bytes)
+    return failure(Code::resource_exhausted,
+                   "a region of " + std::to_string(bytes) + " bytes is beyond the address space");
   if (rounded == 0) return region;
   void* at = ::mmap(nullptr, rounded, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (at == MAP_FAILED)
-    return failure(Code::resource_exhausted, "cannot reserve " + std::to_string(rounded) + " bytes of address space: " +
-                                                 std::strerror(errno) + "; lower the memory budget or raise the limit (ulimit -v)");
+    return failure(Code::resource_exhausted, "cannot reserve " + std::to_string(rounded) +
+                                                 " bytes of address space: " + std::strerror(errno) +
+                                                 "; lower the memory budget or raise the limit (ulimit -v)");
   region.data_ = static_cast<std::byte*>(at);
   region.bytes_ = rounded;
   return region;

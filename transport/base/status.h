@@ -30,10 +30,11 @@ enum class Code : std::uint8_t {
 inline constexpr int kCodeCount = 14;
 
 constexpr std::string_view code_name(Code code) noexcept {
-  constexpr std::string_view kNames[kCodeCount] = {"ok",      "invalid_argument", "unsupported", "mismatch",
-                                                   "peer_lost", "reducer_lost",   "timeout",     "stale",
-                                                   "auth_failed", "version_mismatch", "protocol_error",
-                                                   "resource_exhausted", "closed", "internal"};
+  constexpr std::string_view kNames[kCodeCount] = {
+      "ok",          "invalid_argument", "unsupported",    "mismatch",
+      "peer_lost",   "reducer_lost",     "timeout",        "stale",
+      "auth_failed", "version_mismatch", "protocol_error", "resource_exhausted",
+      "closed",      "internal"};
   const auto i = static_cast<std::size_t>(code);
   return i < kCodeCount ? kNames[i] : std::string_view("?");
 }
@@ -53,9 +54,7 @@ class [[nodiscard]] Status {
   Code code() const noexcept { return code_; }
   const std::string& text() const noexcept { return text_; }
   // "timeout: no answer from ..."; "ok" when there is no error.
-  std::string to_string() const {
-    return ok() ? std::string("ok") : std::string(code_name(code_)) + ": " + text_;
-  }
+  std::string to_string() const { return ok() ? std::string("ok") : std::string(code_name(code_)) + ": " + text_; }
 
  private:
   Code code_ = Code::ok;
@@ -68,12 +67,14 @@ using Result = tl::expected<T, Status>;
 inline tl::unexpected<Status> failure(Code code, std::string text) {
   return tl::unexpected<Status>(Status(code, std::move(text)));
 }
-inline tl::unexpected<Status> failure(Status status) { return tl::unexpected<Status>(std::move(status)); }
+inline tl::unexpected<Status> failure(Status status) {
+  return tl::unexpected<Status>(std::move(status));
+}
 
 }  // namespace redsum
 
 // Leaves the calling function with the error of `expr`, if it has one.
-#define REDSUM_RETURN_IF_ERROR(expr)                          \
-  do {                                                        \
+#define REDSUM_RETURN_IF_ERROR(expr)                                                      \
+  do {                                                                                    \
     if (::redsum::Status redsum_status_ = (expr); !redsum_status_) return redsum_status_; \
   } while (false)

@@ -16,7 +16,8 @@ inline constexpr DurationNs kMillisecond = 1'000'000;
 inline constexpr DurationNs kSecond = 1'000'000'000;
 
 inline TimeNs monotonic_now() noexcept {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count();
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
+      .count();
 }
 
 }  // namespace redsum

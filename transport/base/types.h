@@ -17,12 +17,12 @@ struct Number {
   constexpr auto operator<=>(const Number&) const = default;
 };
 
-using Rank = Number<struct RankTag, std::uint32_t>;                  // place of a worker in a communicator, 0-based
+using Rank = Number<struct RankTag, std::uint32_t>;                    // place of a worker in a communicator, 0-based
 using CommunicatorId = Number<struct CommunicatorTag, std::uint16_t>;  // unique within a job
-using PlaceIndex = Number<struct PlaceTag, std::uint16_t>;           // a buffer at the peer, see Transport::expose
-using ChunkNumber = Number<struct ChunkNumberTag, std::uint64_t>;    // running number of a chunk on one shard
-using Sequence = std::uint64_t;                                      // number of a collective in its communicator
-using Incarnation = std::uint64_t;                                   // one life of a process: larger = newer
+using PlaceIndex = Number<struct PlaceTag, std::uint16_t>;             // a buffer at the peer, see Transport::expose
+using ChunkNumber = Number<struct ChunkNumberTag, std::uint64_t>;      // running number of a chunk on one shard
+using Sequence = std::uint64_t;                                        // number of a collective in its communicator
+using Incarnation = std::uint64_t;                                     // one life of a process: larger = newer
 
 // (coordinator term 12 bits, count 20 bits), as in the header. Compared as one integer: a later term beats any count.
 struct Epoch {

@@ -20,15 +20,16 @@ class Loop {
   Loop(const Loop&) = delete;
 
   // -- the owning thread
-  std::size_t poll();                  // runs what is ready, returns the number of handlers run; never sleeps
-  void wait_until(TimeNs deadline);    // sleeps until something ran, wake() was called or the deadline passed (kNever: none)
-  void run();                          // poll and sleep until stop(); for control threads
+  std::size_t poll();  // runs what is ready, returns the number of handlers run; never sleeps
+  void wait_until(
+      TimeNs deadline);  // sleeps until something ran, wake() was called or the deadline passed (kNever: none)
+  void run();            // poll and sleep until stop(); for control threads
   boost::asio::io_context& io();
 
   // -- any thread
   void post(std::function<void()> work);  // runs on the owning thread; costs an allocation, so not for the data path
-  void wake();                            // makes a wait_until() that runs now, or the next one, return; cheap when awake
-  void stop();                            // makes run() return, after what is queued
+  void wake();  // makes a wait_until() that runs now, or the next one, return; cheap when awake
+  void stop();  // makes run() return, after what is queued
 
  private:
   struct State;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a rank asked for in one collective. All ranks must ask for the same: the signature travels in every header, and the
-// description goes over the control connection when ranks have to be told how they differ.
+// What a rank asked for in one collective. All ranks must ask for the same: the signature travels in every header, and
+// the description goes over the control connection when ranks have to be told how they differ.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -19,7 +19,7 @@ struct CallDescription {
   std::uint64_t count = 0;  // elements of the whole call, all tensors together
   double prescale = 1.0;
   double postscale = 1.0;
-  std::string key;          // empty: calls match by order
+  std::string key;  // empty: calls match by order
 
   bool operator==(const CallDescription&) const = default;
   std::uint64_t signature() const noexcept;

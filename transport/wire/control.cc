@@ -23,29 +23,13 @@ constexpr std::size_t kMaxListItems = 65536;
 constexpr int kMaxDepth = 16;
 
 // In the order of the variant.
-constexpr std::array<std::string_view, std::variant_size_v<Message>> kTypeNames = {"join",
-                                                                                   "joined",
-                                                                                   "ready",
-                                                                                   "leave",
-                                                                                   "create",
-                                                                                   "created",
-                                                                                   "create_failed",
-                                                                                   "close_communicator",
-                                                                                   "register",
-                                                                                   "registered",
-                                                                                   "open_job",
-                                                                                   "open_communicator",
-                                                                                   "reserved",
-                                                                                   "close_job",
-                                                                                   "draining",
-                                                                                   "heartbeat",
-                                                                                   "mismatched",
-                                                                                   "describe",
-                                                                                   "waiting",
-                                                                                   "stalled",
-                                                                                   "lane_lost",
-                                                                                   "fail",
-                                                                                   "ping"};
+constexpr std::array<std::string_view, std::variant_size_v<Message>> kTypeNames = {
+    "join",       "joined",     "ready",         "leave",
+    "create",     "created",    "create_failed", "close_communicator",
+    "register",   "registered", "open_job",      "open_communicator",
+    "reserved",   "close_job",  "draining",      "heartbeat",
+    "mismatched", "describe",   "waiting",       "stalled",
+    "lane_lost",  "fail",       "ping"};
 
 std::string to_hex(const std::uint8_t* bytes, std::size_t count) {
   constexpr char kDigits[] = "0123456789abcdef";
@@ -322,7 +306,9 @@ Result<Message> decode_checked(std::string_view text) {
 
 }  // namespace
 
-std::string_view type_name(const Message& message) noexcept { return kTypeNames[message.index()]; }
+std::string_view type_name(const Message& message) noexcept {
+  return kTypeNames[message.index()];
+}
 
 std::string encode(const Message& message) {
   json object = json::object();

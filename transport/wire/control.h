@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The messages of the control plane: small, O(1) per member and epoch, JSON text on the wire (length-prefixed by the control
-// connection, at most kMaxControlBytes). Pure values and their codec; docs/protocol.md lists them with their fields.
-// Who speaks: W worker, R reducer, C coordinator, T tool.
+// The messages of the control plane: small, O(1) per member and epoch, JSON text on the wire (length-prefixed by the
+// control connection, at most kMaxControlBytes). Pure values and their codec; docs/protocol.md lists them with their
+// fields. Who speaks: W worker, R reducer, C coordinator, T tool.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -16,15 +16,16 @@
 
 namespace redsum::wire {
 
-inline constexpr std::size_t kMaxControlBytes = 8u << 20;            // after authentication
-inline constexpr std::size_t kMaxUnauthenticatedBytes = 4096;        // before
+inline constexpr std::size_t kMaxControlBytes = 8u << 20;      // after authentication
+inline constexpr std::size_t kMaxUnauthenticatedBytes = 4096;  // before
 
 // How a job cuts its calls. Agreed once per job: the coordinator fills in what the workers leave open.
 struct JobSettings {
-  std::uint32_t chunk_bytes = 0;    // 0 in a join: the coordinator chooses. 4 KiB .. 1 MiB, a multiple of 64
-  std::uint16_t window = 0;         // slots of the bulk numbering per shard; 0 in a join: the coordinator chooses. 1..64
-  std::uint16_t small_window = 0;   // slots of the small numbering per shard; likewise
-  std::uint32_t small_bytes = 0;    // calls of at most so many payload bytes use the small numbering; likewise, <= chunk_bytes
+  std::uint32_t chunk_bytes = 0;   // 0 in a join: the coordinator chooses. 4 KiB .. 1 MiB, a multiple of 64
+  std::uint16_t window = 0;        // slots of the bulk numbering per shard; 0 in a join: the coordinator chooses. 1..64
+  std::uint16_t small_window = 0;  // slots of the small numbering per shard; likewise
+  std::uint32_t small_bytes =
+      0;  // calls of at most so many payload bytes use the small numbering; likewise, <= chunk_bytes
   bool operator==(const JobSettings&) const = default;
 };
 
@@ -37,8 +38,8 @@ struct WorkerInfo {
 
 struct ReducerInfo {
   Incarnation instance = 0;
-  std::string name;      // unique in the pool, for messages and metrics
-  std::string address;   // of its data port, "host:port"
+  std::string name;     // unique in the pool, for messages and metrics
+  std::string address;  // of its data port, "host:port"
   std::uint16_t shards = 1;
   std::uint32_t weight = 1;  // of each shard, see schedule.h
   bool operator==(const ReducerInfo&) const = default;
@@ -46,61 +47,137 @@ struct ReducerInfo {
 
 struct EpochRecord {
   Epoch epoch;
-  std::vector<WorkerInfo> workers;    // index = rank
+  std::vector<WorkerInfo> workers;  // index = rank
   std::vector<ReducerInfo> reducers;
-  JobSettings settings;               // complete
-  Nonce lane_nonce{};                 // lane_key(pool key, job, lane_nonce)
+  JobSettings settings;  // complete
+  Nonce lane_nonce{};    // lane_key(pool key, job, lane_nonce)
   bool operator==(const EpochRecord&) const = default;
 };
 
 // -- a worker's life
 // W>C, first. limit_ms: how long the worker waits for the job to form, 0: as long as the coordinator does
-struct Join { std::uint32_t world_size = 0; std::string host; std::string version; JobSettings settings; std::uint32_t limit_ms = 0; };
-struct Joined { EpochRecord record; };           // C>W  the job is formed; communicator 0 is the world; open your lanes
-struct Ready {};                                 // W>C  all lanes are open
-// W>C  every call of mine is done; my going is no loss. I took part in so many calls of the world and shall in no later one;
-// communicators that I have not closed before count as closed without any
-struct Leave { std::uint64_t calls = 0; };
-struct Create { std::uint64_t request = 0; std::vector<std::uint32_t> members; };  // W>C  members: world ranks, in order
-struct Created { std::uint64_t request = 0; std::uint16_t communicator = 0; };     // C>W
-struct CreateFailed { std::uint64_t request = 0; Code code = Code::internal; std::string text; };  // C>W  that one only
+struct Join {
+  std::uint32_t world_size = 0;
+  std::string host;
+  std::string version;
+  JobSettings settings;
+  std::uint32_t limit_ms = 0;
+};
+struct Joined {
+  EpochRecord record;
+};                // C>W  the job is formed; communicator 0 is the world; open your lanes
+struct Ready {};  // W>C  all lanes are open
+// W>C  every call of mine is done; my going is no loss. I took part in so many calls of the world and shall in no later
+// one; communicators that I have not closed before count as closed without any
+struct Leave {
+  std::uint64_t calls = 0;
+};
+struct Create {
+  std::uint64_t request = 0;
+  std::vector<std::uint32_t> members;
+};  // W>C  members: world ranks, in order
+struct Created {
+  std::uint64_t request = 0;
+  std::uint16_t communicator = 0;
+};  // C>W
+struct CreateFailed {
+  std::uint64_t request = 0;
+  Code code = Code::internal;
+  std::string text;
+};  // C>W  that one only
 // W>C  one member is done (job empty): it took part in `calls` calls and shall in no later one; C>R  all are (calls 0)
-struct CloseCommunicator { std::string job; std::uint16_t communicator = 0; std::uint64_t calls = 0; };
+struct CloseCommunicator {
+  std::string job;
+  std::uint16_t communicator = 0;
+  std::uint64_t calls = 0;
+};
 
 // -- a reducer's life
-struct Register { std::string name; std::string address; std::uint16_t shards = 1; std::uint64_t budget_bytes = 0; std::string version; };  // R>C, first
-struct Registered { std::uint32_t reducers = 0; };  // C>R  so many are in the pool now
-struct OpenJob { std::string job; EpochRecord record; };                                                     // C>R
-struct OpenCommunicator { std::string job; std::uint16_t communicator = 0; std::vector<std::uint32_t> members; };  // C>R
-// R>C  the answer to OpenCommunicator: ok with the bytes reserved, or resource_exhausted with need and budget in the text
-struct Reserved { std::string job; std::uint16_t communicator = 0; std::uint64_t bytes = 0; Code code = Code::ok; std::string text; };
-struct CloseJob { std::string job; std::string reason; };  // C>R
-struct Draining {};                                         // R>C  take no new job here; I leave when the last one ended
+struct Register {
+  std::string name;
+  std::string address;
+  std::uint16_t shards = 1;
+  std::uint64_t budget_bytes = 0;
+  std::string version;
+};  // R>C, first
+struct Registered {
+  std::uint32_t reducers = 0;
+};  // C>R  so many are in the pool now
+struct OpenJob {
+  std::string job;
+  EpochRecord record;
+};  // C>R
+struct OpenCommunicator {
+  std::string job;
+  std::uint16_t communicator = 0;
+  std::vector<std::uint32_t> members;
+};  // C>R
+// R>C  the answer to OpenCommunicator: ok with the bytes reserved, or resource_exhausted with need and budget in the
+// text
+struct Reserved {
+  std::string job;
+  std::uint16_t communicator = 0;
+  std::uint64_t bytes = 0;
+  Code code = Code::ok;
+  std::string text;
+};
+struct CloseJob {
+  std::string job;
+  std::string reason;
+};                   // C>R
+struct Draining {};  // R>C  take no new job here; I leave when the last one ended
 
 // -- trouble
-struct Heartbeat { std::uint64_t count = 0; };              // both ways; the answer repeats the count
-struct Mismatched { std::string job; std::uint16_t communicator = 0; std::uint64_t sequence = 0; };  // R>C  contributions of one chunk differ
-struct Describe { std::uint16_t communicator = 0; std::uint64_t sequence = 0; };                     // C>W  what was that call? answer: Waiting
+struct Heartbeat {
+  std::uint64_t count = 0;
+};  // both ways; the answer repeats the count
+struct Mismatched {
+  std::string job;
+  std::uint16_t communicator = 0;
+  std::uint64_t sequence = 0;
+};  // R>C  contributions of one chunk differ
+struct Describe {
+  std::uint16_t communicator = 0;
+  std::uint64_t sequence = 0;
+};  // C>W  what was that call? answer: Waiting
 // W>C  I have waited for this call since a while (or was asked); C compares with what the others wait for
-struct Waiting { std::uint16_t communicator = 0; std::uint64_t sequence = 0; CallDescription call; };
+struct Waiting {
+  std::uint16_t communicator = 0;
+  std::uint64_t sequence = 0;
+  CallDescription call;
+};
 // C>W  the answer while others are missing: their ranks in the communicator (the first 16), and how many in all
-struct Stalled { std::uint16_t communicator = 0; std::uint64_t sequence = 0; std::vector<std::uint32_t> missing; std::uint32_t missing_count = 0; };
-struct LaneLost { Incarnation instance = 0; std::string text; };  // W>C  my lane to this reducer broke and cannot be made again
-// C>W  the communicator (kEveryCommunicator: all) is closed with this error, and creations that are under way with it; C>R: what
-// a refused registration says; W>C: this worker closed the communicator with that error (a timeout, say), so the others must
-// end there too. `ranks`: whose fault it is, ranks of that communicator (kEveryCommunicator: of the world)
+struct Stalled {
+  std::uint16_t communicator = 0;
+  std::uint64_t sequence = 0;
+  std::vector<std::uint32_t> missing;
+  std::uint32_t missing_count = 0;
+};
+struct LaneLost {
+  Incarnation instance = 0;
+  std::string text;
+};  // W>C  my lane to this reducer broke and cannot be made again
+// C>W  the communicator (kEveryCommunicator: all) is closed with this error, and creations that are under way with it;
+// C>R: what a refused registration says; W>C: this worker closed the communicator with that error (a timeout, say), so
+// the others must end there too. `ranks`: whose fault it is, ranks of that communicator (kEveryCommunicator: of the
+// world)
 inline constexpr std::uint32_t kEveryCommunicator = 0xFFFFFFFF;
-struct Fail { std::uint32_t communicator = kEveryCommunicator; Code code = Code::internal; std::string text; std::vector<std::uint32_t> ranks; };
+struct Fail {
+  std::uint32_t communicator = kEveryCommunicator;
+  Code code = Code::internal;
+  std::string text;
+  std::vector<std::uint32_t> ranks;
+};
 
 // -- tools (redsumctl over the control port; most of redsumctl uses the admin port)
 struct Ping {};
 
-using Message = std::variant<Join, Joined, Ready, Leave, Create, Created, CreateFailed, CloseCommunicator, Register, Registered, OpenJob,
-                             OpenCommunicator, Reserved, CloseJob, Draining, Heartbeat, Mismatched, Describe, Waiting, Stalled,
-                             LaneLost, Fail, Ping>;
+using Message = std::variant<Join, Joined, Ready, Leave, Create, Created, CreateFailed, CloseCommunicator, Register,
+                             Registered, OpenJob, OpenCommunicator, Reserved, CloseJob, Draining, Heartbeat, Mismatched,
+                             Describe, Waiting, Stalled, LaneLost, Fail, Ping>;
 
-// {"type":"join",...}. Every field is written; a reader ignores fields it does not know (a newer minor version) and refuses
-// missing ones, wrong types and numbers out of range with protocol_error naming the field.
+// {"type":"join",...}. Every field is written; a reader ignores fields it does not know (a newer minor version) and
+// refuses missing ones, wrong types and numbers out of range with protocol_error naming the field.
 std::string encode(const Message& message);
 std::string_view type_name(const Message& message) noexcept;  // "join"
 Result<Message> decode(std::string_view text);

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // How two redsum processes prove to each other that they know the same key, before anything else is believed. The same
-// handshake opens control connections (key: the pool's secret) and lanes (key: derived per job, see lane_key()). Pure: bytes
-// in, bytes out; somebody else owns the socket.
+// handshake opens control connections (key: the pool's secret) and lanes (key: derived per job, see lane_key()). Pure:
+// bytes in, bytes out; somebody else owns the socket.
 //
-//   initiator -> acceptor   Hello      versions, purpose, job, rank, incarnation, target instance, nonce      (256 bytes)
-//   acceptor -> initiator   Challenge  nonce, HMAC-SHA256(key, "acceptor" | hello | nonce)  or a refusal       (320 bytes)
-//   initiator -> acceptor   Proof      HMAC-SHA256(key, "initiator" | hello | challenge nonce)                 (32 bytes)
-//   acceptor -> initiator   Verdict    ok or a refusal: code and text                                          (256 bytes)
+//   initiator -> acceptor   Hello      versions, purpose, job, rank, incarnation, target instance, nonce      (256
+//   bytes) acceptor -> initiator   Challenge  nonce, HMAC-SHA256(key, "acceptor" | hello | nonce)  or a refusal (320
+//   bytes) initiator -> acceptor   Proof      HMAC-SHA256(key, "initiator" | hello | challenge nonce) (32 bytes)
+//   acceptor -> initiator   Verdict    ok or a refusal: code and text                                          (256
+//   bytes)
 //
-// All sizes are fixed, so an unauthenticated peer can make us hold at most kHelloBytes. The initiator learns the acceptor's
-// proof before it sends its own; a wrong key ends with auth_failed on both sides, another major version with
+// All sizes are fixed, so an unauthenticated peer can make us hold at most kHelloBytes. The initiator learns the
+// acceptor's proof before it sends its own; a wrong key ends with auth_failed on both sides, another major version with
 // version_mismatch naming both versions.
 #pragma once
 #include <array>
@@ -37,11 +38,11 @@ enum class Purpose : std::uint8_t { control_worker = 1, control_reducer = 2, con
 struct Hello {
   std::uint16_t major = kProtocolMajor, minor = kProtocolMinor;
   Purpose purpose = Purpose::lane;
-  std::uint16_t shard = 0;              // lane: which shard of the reducer
-  std::uint32_t rank = 0;               // worker: its rank in the job
-  Incarnation incarnation = 0;          // of the initiator
-  std::uint64_t target_instance = 0;    // incarnation of the process meant to answer; 0: any
-  std::string job;                      // [A-Za-z0-9._-]{1,64}, no leading dot; empty for reducers and tools
+  std::uint16_t shard = 0;            // lane: which shard of the reducer
+  std::uint32_t rank = 0;             // worker: its rank in the job
+  Incarnation incarnation = 0;        // of the initiator
+  std::uint64_t target_instance = 0;  // incarnation of the process meant to answer; 0: any
+  std::string job;                    // [A-Za-z0-9._-]{1,64}, no leading dot; empty for reducers and tools
   Nonce nonce{};
 };
 
@@ -51,8 +52,8 @@ bool valid_job_id(std::string_view text) noexcept;
 std::array<std::byte, kHelloBytes> encode_hello(const Hello& hello);
 Result<Hello> decode_hello(ConstBytes bytes);  // protocol_error naming the field
 
-Nonce random_nonce();                                  // from the system's generator
-Key key_from_secret(std::string_view secret);          // a pool's secret file -> key; an empty secret has a key too
+Nonce random_nonce();                          // from the system's generator
+Key key_from_secret(std::string_view secret);  // a pool's secret file -> key; an empty secret has a key too
 // The key of a job's lanes. Members derive it from the pool's key and the nonce in the epoch record; it never travels.
 Key lane_key(const Key& pool_key, std::string_view job, const Nonce& nonce);
 

@@ -61,17 +61,23 @@ const char* check_header(const Header& h) noexcept {
   if (h.type < FrameType::contribution || h.type > FrameType::held) return "type";
   if (static_cast<int>(h.dtype) >= kDTypeCount) return "dtype";
   if (static_cast<int>(h.op) >= kOpCount) return "op";
+  if (!reduction_defined(h.dtype, h.op)) return "op for this dtype";
   if (h.flags & ~kKnownFlags) return "flags";
+  if (h.has(kFlagScaled) && !dtype_is_float(h.dtype) && !dtype_is_complex(h.dtype))
+    return "scale factors for this dtype";
   if (static_cast<int>(h.kind()) >= kKindCount) return "kind";
   if (h.rank >= kMaxRanks) return "rank";
   if (h.payload_bytes > kMaxPayloadBytes) return "payload bytes";
   if (h.has(kFlagHeaderOnly) && h.payload_bytes != 0) return "payload bytes of a header-only frame";
   const std::uint32_t prefix = h.has(kFlagScaled) && h.payload_bytes ? kScalePrefixBytes : 0;
-  if (h.payload_bytes < prefix || (h.payload_bytes - prefix) % dtype_bytes(h.dtype) != 0) return "payload bytes for this dtype";
+  if (h.payload_bytes < prefix || (h.payload_bytes - prefix) % dtype_bytes(h.dtype) != 0)
+    return "payload bytes for this dtype";
   if (h.contributors > kMaxRanks) return "contributors";
   return nullptr;
 }
 
-void seal(Header& header) noexcept { header.header_crc = header_crc(header); }
+void seal(Header& header) noexcept {
+  header.header_crc = header_crc(header);
+}
 
 }  // namespace redsum::wire

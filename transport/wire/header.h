@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The one frame of the data plane: a 64-byte header, little endian, followed by `payload_bytes` of payload. The layout is
-// written down in docs/protocol.md and pinned by golden vectors. Every field that comes from the wire is range-checked by
-// check_header() before anything is computed from it.
+// The one frame of the data plane: a 64-byte header, little endian, followed by `payload_bytes` of payload. The layout
+// is written down in docs/protocol.md and pinned by golden vectors. Every field that comes from the wire is
+// range-checked by check_header() before anything is computed from it.
 #pragma once
 #include <bit>
 #include <cstddef>
@@ -19,8 +19,8 @@ static_assert(std::endian::native == std::endian::little, "redsum runs on little
 inline constexpr std::uint16_t kMagic = 0x5352;  // "RS"
 inline constexpr std::uint8_t kVersion = 1;
 inline constexpr std::size_t kHeaderBytes = 64;
-inline constexpr std::size_t kScalePrefixBytes = 16;              // pre and post factor, before the payload
-inline constexpr std::uint32_t kMaxChunkBytes = 1u << 20;         // largest chunk that any setting allows
+inline constexpr std::size_t kScalePrefixBytes = 16;       // pre and post factor, before the payload
+inline constexpr std::uint32_t kMaxChunkBytes = 1u << 20;  // largest chunk that any setting allows
 inline constexpr std::uint32_t kMaxPayloadBytes = kMaxChunkBytes + kScalePrefixBytes;
 inline constexpr std::uint32_t kMaxRanks = 65536;
 
@@ -30,10 +30,18 @@ enum class FrameType : std::uint8_t {
   held = 3,          // both ways, header-only: progress of an idle communicator (takes no number)
 };
 
-enum class Kind : std::uint8_t { allreduce = 0, reduce = 1, broadcast = 2, reduce_scatter = 3, all_gather = 4, barrier = 5 };
+enum class Kind : std::uint8_t {
+  allreduce = 0,
+  reduce = 1,
+  broadcast = 2,
+  reduce_scatter = 3,
+  all_gather = 4,
+  barrier = 5
+};
 inline constexpr int kKindCount = 6;
 constexpr std::string_view kind_name(Kind kind) noexcept {
-  constexpr std::string_view kNames[kKindCount] = {"allreduce", "reduce", "broadcast", "reduce_scatter", "all_gather", "barrier"};
+  constexpr std::string_view kNames[kKindCount] = {"allreduce",      "reduce",     "broadcast",
+                                                   "reduce_scatter", "all_gather", "barrier"};
   const auto i = static_cast<std::size_t>(kind);
   return i < kKindCount ? kNames[i] : std::string_view("?");
 }
@@ -54,18 +62,18 @@ struct Header {
   DType dtype = DType::fp32;  // of the payload, that is the wire dtype
   Op op = Op::sum;
   std::uint16_t flags = 0;
-  std::uint32_t rank = 0;           // of the contributor in its communicator; in a result: of the receiver
-  std::uint32_t epoch = 0;          // Epoch::value
-  std::uint16_t place = 0;          // PlaceIndex at the receiver
-  std::uint16_t communicator = 0;   // CommunicatorId
-  std::uint32_t chunk = 0;          // index of the chunk in its collective
-  std::uint64_t sequence = 0;       // number of the collective in its communicator
-  std::uint64_t element_offset = 0; // first element of the chunk in the collective
-  std::uint64_t signature = 0;      // CallDescription::signature()
-  std::uint32_t payload_bytes = 0;  // including the scale prefix
-  std::uint32_t contributors = 0;   // result: how many ranks were folded; contribution: 1
-  std::uint32_t payload_crc = 0;    // CRC32C, when kFlagPayloadCrc is set
-  std::uint32_t header_crc = 0;     // CRC32C of the 60 bytes before it
+  std::uint32_t rank = 0;            // of the contributor in its communicator; in a result: of the receiver
+  std::uint32_t epoch = 0;           // Epoch::value
+  std::uint16_t place = 0;           // PlaceIndex at the receiver
+  std::uint16_t communicator = 0;    // CommunicatorId
+  std::uint32_t chunk = 0;           // index of the chunk in its collective
+  std::uint64_t sequence = 0;        // number of the collective in its communicator
+  std::uint64_t element_offset = 0;  // first element of the chunk in the collective
+  std::uint64_t signature = 0;       // CallDescription::signature()
+  std::uint32_t payload_bytes = 0;   // including the scale prefix
+  std::uint32_t contributors = 0;    // result: how many ranks were folded; contribution: 1
+  std::uint32_t payload_crc = 0;     // CRC32C, when kFlagPayloadCrc is set
+  std::uint32_t header_crc = 0;      // CRC32C of the 60 bytes before it
 
   bool has(std::uint16_t flag) const noexcept { return (flags & flag) != 0; }
   Kind kind() const noexcept { return static_cast<Kind>(flags >> kKindShift & 0xF); }
@@ -76,7 +84,8 @@ struct Header {
 static_assert(sizeof(Header) == kHeaderBytes && std::is_trivially_copyable_v<Header>);
 
 // What is wrong with a header, as a short text that names the field; nullptr when nothing is.
-// Checks magic, version, CRC, every enum, rank and size on its own. Not whether the frame fits the receiver's state.
+// Checks magic, version, CRC, every enum, rank and size on its own, and that the arithmetic is defined at all. Not
+// whether the frame fits the receiver's state.
 const char* check_header(const Header& header) noexcept;
 
 // Fills header_crc. The last thing before a header is sent.

@@ -23,6 +23,11 @@ Status violation(const Header& h, std::string_view field) {
   if (field == "type") return violation(field, static_cast<unsigned>(h.type), "expected 1 to 3");
   if (field == "dtype") return violation(field, static_cast<unsigned>(h.dtype), below(kDTypeCount));
   if (field == "op") return violation(field, static_cast<unsigned>(h.op), below(kOpCount));
+  if (field == "op for this dtype")
+    return violation(field, static_cast<unsigned>(h.op),
+                     std::string(op_name(h.op)) + " of " + std::string(dtype_name(h.dtype)) + " is not defined");
+  if (field == "scale factors for this dtype")
+    return violation(field, h.flags, std::string(dtype_name(h.dtype)) + " has none");
   if (field == "flags") return violation(field, h.flags, "known are " + std::to_string(kKnownFlags));
   if (field == "kind") return violation(field, static_cast<unsigned>(h.kind()), below(kKindCount));
   if (field == "rank") return violation(field, h.rank, below(kMaxRanks));
