@@ -33,9 +33,6 @@ if(REDSUM_SANITIZE)
   add_compile_options(-fsanitize=${REDSUM_SANITIZE} -fno-sanitize-recover=all)
   add_link_options(-fsanitize=${REDSUM_SANITIZE})
   if(REDSUM_SANITIZE MATCHES thread AND CMAKE_CXX_COMPILER_ID STREQUAL GNU)
-    add_compile_options(-Wno-tsan)  # g++ warns of every fence in Asio's headers
-  endif()
-  if(REDSUM_SANITIZE MATCHES thread AND CMAKE_CXX_COMPILER_ID STREQUAL GNU)
     add_compile_options(-Wno-tsan)  # Asio's fences: g++ warns that TSan does not see them; the atomics around them it does
   endif()
 endif()
