@@ -61,7 +61,7 @@ std::string draw_box(const std::string& headline, const std::vector<Table>& tabl
   for (const Table& table : tables) {
     if (table.rows.empty()) continue;
     std::vector<std::size_t> widths = natural_widths(table);
-    widths.back() += inner - total(widths);
+    widths.front() += inner - total(widths);
     out += rule(widths, '-');
     const auto line = [&](const std::vector<std::string>& cells, bool is_title) {
       out += "|";

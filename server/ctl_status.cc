@@ -25,7 +25,8 @@ std::string text(const Json& json, const char* name) {
 }
 std::uint64_t number(const Json& json, const char* name) {
   const Json& value = at(json, name);
-  return value.is_number() ? value.get<std::uint64_t>() : 0;
+  if (value.is_number_unsigned()) return value.get<std::uint64_t>();
+  return value.is_number() ? static_cast<std::uint64_t>(std::clamp(value.get<double>(), 0.0, 1e18)) : 0;
 }
 std::string number_text(const Json& json, const char* name) {
   return at(json, name).is_number() ? std::to_string(number(json, name)) : "-";
@@ -39,7 +40,9 @@ bool truth(const Json& json, const char* name) {
 }
 std::string age_text(const Json& json, const char* name) {
   const Json& value = at(json, name);
-  return value.is_number() ? server::human_duration(static_cast<DurationNs>(value.get<double>() * 1e9)) : "-";
+  return value.is_number()
+             ? server::human_duration(static_cast<DurationNs>(std::clamp(value.get<double>(), 0.0, 9e9) * 1e9))
+             : "-";
 }
 
 struct JobRow {

@@ -66,6 +66,7 @@ class Daemon {
 
  private:
   Status start() {
+    forget_ports_file(config_.ports_file);
     if (config_.has_coordinator) REDSUM_RETURN_IF_ERROR(start_coordinator());
     if (config_.has_reducer) REDSUM_RETURN_IF_ERROR(start_reducer());
     starting_ = false;

@@ -39,6 +39,11 @@ Status notify_service_manager(const std::string& text) {
   return sent == static_cast<ssize_t>(text.size()) ? Status() : wrong(std::strerror(error));
 }
 
+void forget_ports_file(const std::string& path) noexcept {
+  std::error_code ignored;
+  if (!path.empty()) std::filesystem::remove(path, ignored);
+}
+
 Status write_ports_file(const std::string& path, const BoundAddresses& addresses, bool ready) {
   nlohmann::ordered_json json = {{"ready", ready}, {"pid", ::getpid()}};
   if (!addresses.control.empty()) json["control"] = addresses.control;

@@ -16,6 +16,7 @@ struct BoundAddresses {
 };
 // {"ready":..,"pid":..,"control":..,"data":..,"admin":..}; the file is replaced in one step, so a reader sees all or
 // nothing.
+void forget_ports_file(const std::string& path) noexcept;  // an earlier life's must not be taken for ours
 Status write_ports_file(const std::string& path, const BoundAddresses& addresses, bool ready);
 
 // SIGTERM comes when the thread that started this process ends. closed when it has ended already.
