@@ -277,6 +277,8 @@ void Job::finish_create(std::uint64_t request, Result<CommunicatorId> result) {
   const auto members = static_cast<std::uint32_t>(creation.members.size());
   progress_thread_.loop().post([this, rank, members, id = *result, done = creation.done] {
     const Status status = worker_.progress.open_communicator(id, rank, members);
+    // The other members have it already: they must not wait for this one.
+    if (!status) loop_.post([=, this] { send(wire::Fail{id.value, status.code(), status.text(), {}}); });
     done->set_value(status ? Result<CommunicatorId>(id) : failure(status));
   });
 }
