@@ -21,7 +21,7 @@
 #include <utility>
 #include <vector>
 
-#include "client/redsum.h"
+#include "redsum.h"
 
 namespace redsum {
 
