@@ -82,6 +82,36 @@ Status submit(redsum_comm& comm, CallPtr call, redsum_handle** handle) {
   return {};
 }
 
+// One collective as a caller asks for it.
+struct Request {
+  wire::Kind kind;
+  redsum_dtype dtype;
+  redsum_op op;
+  std::int32_t root;  // broadcast, reduce
+  const redsum_tensor* tensors;
+  std::size_t tensor_count;
+};
+
+Status start(redsum_comm* comm, const Request& request, const redsum_call_options* options, redsum_handle** handle) {
+  if (!comm || !handle) return invalid("comm and handle must not be NULL");
+  REDSUM_RETURN_IF_ERROR(check_kind(request.dtype, request.op));
+  if (request.root < 0 || static_cast<std::size_t>(request.root) >= comm->members.size())
+    return invalid("root is " + std::to_string(request.root) + "; expected 0 to " +
+                   std::to_string(comm->members.size() - 1));
+  const bool is_root = static_cast<std::uint32_t>(request.root) == comm->rank;
+  auto call = std::make_shared<Call>();
+  call->description.kind = request.kind;
+  call->description.dtype = static_cast<DType>(request.dtype);
+  call->description.op = static_cast<Op>(request.op);
+  call->description.root = static_cast<std::uint32_t>(request.root);
+  REDSUM_RETURN_IF_ERROR(
+      client::fill_options(options_or_default(options), comm->job->options().operation_timeout, *call));
+  const bool reads = request.kind != wire::Kind::broadcast || is_root;
+  const bool writes = request.kind == wire::Kind::broadcast ? !is_root : request.kind != wire::Kind::reduce || is_root;
+  REDSUM_RETURN_IF_ERROR(fill_tensors(request.tensors, request.tensor_count, reads, writes, *call));
+  return submit(*comm, std::move(call), handle);
+}
+
 }  // namespace
 
 extern "C" {
@@ -206,48 +236,28 @@ int32_t redsum_comm_size(const redsum_comm* comm) {
 
 redsum_status redsum_allreduce(redsum_comm* comm, const redsum_tensor* tensors, size_t tensor_count, redsum_dtype dtype,
                                redsum_op op, const redsum_call_options* options, redsum_handle** handle) {
-  return guarded([&]() -> Status {
-    if (!comm || !handle) return invalid("comm and handle must not be NULL");
-    REDSUM_RETURN_IF_ERROR(check_kind(dtype, op));
-    auto call = std::make_shared<Call>();
-    call->description.kind = wire::Kind::allreduce;
-    call->description.dtype = static_cast<DType>(dtype);
-    call->description.op = static_cast<Op>(op);
-    REDSUM_RETURN_IF_ERROR(
-        client::fill_options(options_or_default(options), comm->job->options().operation_timeout, *call));
-    REDSUM_RETURN_IF_ERROR(fill_tensors(tensors, tensor_count, true, true, *call));
-    return submit(*comm, std::move(call), handle);
+  return guarded([&] {
+    return start(comm, {wire::Kind::allreduce, dtype, op, 0, tensors, tensor_count}, options, handle);
+  });
+}
+
+redsum_status redsum_reduce(redsum_comm* comm, const redsum_tensor* tensors, size_t tensor_count, redsum_dtype dtype,
+                            redsum_op op, int32_t root, const redsum_call_options* options, redsum_handle** handle) {
+  return guarded([&] {
+    return start(comm, {wire::Kind::reduce, dtype, op, root, tensors, tensor_count}, options, handle);
   });
 }
 
 redsum_status redsum_broadcast(redsum_comm* comm, const redsum_tensor* tensors, size_t tensor_count, redsum_dtype dtype,
                                int32_t root, const redsum_call_options* options, redsum_handle** handle) {
-  return guarded([&]() -> Status {
-    if (!comm || !handle) return invalid("comm and handle must not be NULL");
-    REDSUM_RETURN_IF_ERROR(check_kind(dtype, REDSUM_SUM));
-    if (root < 0 || static_cast<size_t>(root) >= comm->members.size())
-      return invalid("root is " + std::to_string(root) + "; expected 0 to " + std::to_string(comm->members.size() - 1));
-    const bool is_root = static_cast<std::uint32_t>(root) == comm->rank;
-    auto call = std::make_shared<Call>();
-    call->description.kind = wire::Kind::broadcast;
-    call->description.dtype = static_cast<DType>(dtype);
-    call->description.root = static_cast<std::uint32_t>(root);
-    REDSUM_RETURN_IF_ERROR(
-        client::fill_options(options_or_default(options), comm->job->options().operation_timeout, *call));
-    REDSUM_RETURN_IF_ERROR(fill_tensors(tensors, tensor_count, is_root, !is_root, *call));
-    return submit(*comm, std::move(call), handle);
+  return guarded([&] {
+    return start(comm, {wire::Kind::broadcast, dtype, REDSUM_SUM, root, tensors, tensor_count}, options, handle);
   });
 }
 
 redsum_status redsum_barrier(redsum_comm* comm, const redsum_call_options* options, redsum_handle** handle) {
-  return guarded([&]() -> Status {
-    if (!comm || !handle) return invalid("comm and handle must not be NULL");
-    auto call = std::make_shared<Call>();
-    call->description.kind = wire::Kind::barrier;
-    call->description.dtype = DType::uint8;
-    REDSUM_RETURN_IF_ERROR(
-        client::fill_options(options_or_default(options), comm->job->options().operation_timeout, *call));
-    return submit(*comm, std::move(call), handle);
+  return guarded([&] {
+    return start(comm, {wire::Kind::barrier, REDSUM_UINT8, REDSUM_SUM, 0, nullptr, 0}, options, handle);
   });
 }
 

@@ -45,11 +45,11 @@ Status fill_options(const redsum_call_options& options, DurationNs default_timeo
   if (options.wire_dtype >= 0 && static_cast<DType>(options.wire_dtype) != description.dtype) {
     const auto wire_dtype = static_cast<DType>(options.wire_dtype);
     if (description.dtype != DType::fp32 || (wire_dtype != DType::bf16 && wire_dtype != DType::fp16) ||
-        description.kind != wire::Kind::allreduce)
+        (description.kind != wire::Kind::allreduce && description.kind != wire::Kind::reduce))
       return {Code::unsupported, "wire dtype " + std::string(dtype_name(wire_dtype)) + " for a " +
                                      std::string(wire::kind_name(description.kind)) + " of " +
                                      std::string(dtype_name(description.dtype)) +
-                                     "; an allreduce of fp32 may travel as bf16 or fp16"};
+                                     "; an allreduce or reduce of fp32 may travel as bf16 or fp16"};
     description.wire_dtype = wire_dtype;
   }
   description.prescale = options.prescale;

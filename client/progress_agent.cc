@@ -21,10 +21,9 @@ std::size_t place_stride(std::uint32_t chunk_bytes) {
   return wire::kHeaderBytes + (chunk_bytes + wire::kScalePrefixBytes + 63) / 64 * 64;
 }
 
-// A chunk whose result will land on the input of which a copy has to be kept. (The root of a broadcast gets no
-// payload.)
+// A chunk whose result will land on the input of which a copy has to be kept.
 bool overwrites_input(const Call& call, const ChunkSend& send) {
-  return send.elements != 0 && call.rollback && call.in_place && call.description.kind != wire::Kind::broadcast;
+  return send.elements != 0 && call.rollback && call.in_place && !send.header.has(wire::kFlagNoResult);
 }
 
 std::string seconds(DurationNs ns) {

@@ -164,6 +164,11 @@ REDSUM_API redsum_status redsum_broadcast(redsum_comm* comm, const redsum_tensor
                                           redsum_dtype dtype, int32_t root, const redsum_call_options* options,
                                           redsum_handle** handle);
 
+/** The reduction arrives in rank `root`'s output alone; other ranks' outputs are not looked at and may be NULL. */
+REDSUM_API redsum_status redsum_reduce(redsum_comm* comm, const redsum_tensor* tensors, size_t tensor_count,
+                                       redsum_dtype dtype, redsum_op op, int32_t root,
+                                       const redsum_call_options* options, redsum_handle** handle);
+
 /** Completes when every rank has submitted it and all earlier calls of the communicator are complete everywhere. */
 REDSUM_API redsum_status redsum_barrier(redsum_comm* comm, const redsum_call_options* options, redsum_handle** handle);
 

@@ -251,6 +251,20 @@ class Communicator {
     return broadcast(data.data(), data.size(), root, options);
   }
 
+  // The reduction arrives in rank `root`'s elements alone.
+  Handle reduce(const redsum_tensor* tensors, std::size_t tensor_count, redsum_dtype dtype, redsum_op op = REDSUM_SUM,
+                int root = 0, const CallOptions& options = {}) {
+    const redsum_call_options c = to_c(options);
+    redsum_handle* handle = nullptr;
+    throw_if_failed(redsum_reduce(comm_, tensors, tensor_count, dtype, op, root, &c, &handle));
+    return Handle(handle);
+  }
+  template <typename Container, typename = decltype(std::declval<Container&>().size())>
+  Handle reduce(Container& data, redsum_op op = REDSUM_SUM, int root = 0, const CallOptions& options = {}) {
+    const redsum_tensor tensor{data.data(), data.data(), data.size()};
+    return reduce(&tensor, 1, dtype_of<typename Container::value_type>(), op, root, options);
+  }
+
   // Returns when every rank is here and all earlier calls are complete everywhere.
   void barrier(const CallOptions& options = {}) {
     const redsum_call_options c = to_c(options);

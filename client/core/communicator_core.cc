@@ -77,6 +77,17 @@ bool CommunicatorCore::may_send(const Call& call) const {
   return call.description.kind != Kind::barrier || calls_.front().sequence == call.sequence;
 }
 
+bool CommunicatorCore::sends_data(const Call& call) const {
+  return call.description.kind != Kind::broadcast || call.description.root == rank_.value;
+}
+
+// The root of a broadcast has its data already; of a reduce only the root gets the result.
+bool CommunicatorCore::receives_data(const Call& call) const {
+  const bool is_root = call.description.root == rank_.value;
+  if (call.description.kind == Kind::broadcast) return !is_root;
+  return call.description.kind != Kind::reduce || is_root;
+}
+
 void CommunicatorCore::fill(const Call& call, std::uint64_t number, std::uint16_t shard, std::uint16_t place,
                             ChunkSend& send) const {
   const wire::CallDescription& description = call.description;
@@ -101,7 +112,8 @@ void CommunicatorCore::fill(const Call& call, std::uint64_t number, std::uint16_
   if (call.small) header.flags |= wire::kFlagSmall;
   if (description.prescale != 1.0 || description.postscale != 1.0) header.flags |= wire::kFlagScaled;
   header.set_kind(description.kind);
-  const bool has_data = send.elements != 0 && (description.kind != Kind::broadcast || description.root == rank_.value);
+  if (!receives_data(call)) header.flags |= wire::kFlagNoResult;
+  const bool has_data = send.elements != 0 && sends_data(call);
   if (!has_data) {
     header.flags |= wire::kFlagHeaderOnly;
     send.elements = 0;
@@ -161,8 +173,7 @@ Result<ChunkResult> CommunicatorCore::on_result(std::uint16_t shard, const wire:
   if (header.signature != call->signature) return refuse("signature", header.signature, call->signature);
   if (header.contributors != members_) return refuse("contributors", header.contributors, members_);
   const std::uint64_t elements = elements_of(*call, chunk);
-  const bool own_broadcast = call->description.kind == Kind::broadcast && call->description.root == rank_.value;
-  const std::uint64_t bytes = own_broadcast ? 0 : elements * dtype_bytes(call->description.wire_dtype);
+  const std::uint64_t bytes = !receives_data(*call) ? 0 : elements * dtype_bytes(call->description.wire_dtype);
   if (header.payload_bytes != bytes) return refuse("payload", header.payload_bytes, bytes);
 
   ++progress.held;

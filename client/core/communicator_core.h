@@ -93,6 +93,8 @@ class CommunicatorCore {
   bool may_send(const Call& call) const;
   void fill(const Call& call, std::uint64_t number, std::uint16_t shard, std::uint16_t place, ChunkSend& send) const;
   std::uint64_t elements_of(const Call& call, std::uint32_t chunk) const;
+  bool sends_data(const Call& call) const;     // this rank has payload to contribute
+  bool receives_data(const Call& call) const;  // this rank gets the payload of results
 
   const CommunicatorId id_;
   const Rank rank_;

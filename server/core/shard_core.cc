@@ -47,6 +47,7 @@ BoardIndex ShardCore::open(std::uint32_t members, const wire::JobSettings& setti
   for (std::size_t place = 0; place < board.slots.size(); ++place)
     board.slots[place].number = place < settings.window ? place : place - settings.window;
   for (auto& senders : board.senders) senders.resize(members);
+  board.no_result.resize(board.slots.size() * members);
   board.lateness.resize(members);
   return BoardIndex(index);
 }
@@ -126,6 +127,7 @@ Status ShardCore::on_arrival(BoardIndex index, Rank rank, const wire::Header& he
     effects.disagreements.push_back(
         {index, std::min(slot.first.sequence, header.sequence), field, Rank(slot.first.rank), rank});
   }
+  board.no_result[std::size_t{header.place} * board.members + rank.value] = header.has(wire::kFlagNoResult);
   const bool has_payload = !header.has(wire::kFlagHeaderOnly);
   if (header.kind() == wire::Kind::broadcast && has_payload) {
     slot.only = rank;
@@ -148,7 +150,8 @@ void ShardCore::on_folded(const Fold& fold, ShardEffects& effects) {
   const std::uint32_t prefix = fold.like.has(wire::kFlagScaled) ? wire::kScalePrefixBytes : 0;
   wire::Header header = fold.like;
   header.type = wire::FrameType::result;
-  header.flags &= static_cast<std::uint16_t>(~(wire::kFlagScaled | wire::kFlagHeaderOnly | wire::kFlagPayloadCrc));
+  header.flags &= static_cast<std::uint16_t>(
+      ~(wire::kFlagScaled | wire::kFlagHeaderOnly | wire::kFlagPayloadCrc | wire::kFlagNoResult));
   header.contributors = fold.contributors;
   const std::uint32_t payload_bytes = fold.like.payload_bytes >= prefix ? fold.like.payload_bytes - prefix : 0;
   // Every shard starts with another rank, so that the results of a round do not all queue for the same worker first.
@@ -156,7 +159,8 @@ void ShardCore::on_folded(const Fold& fold, ShardEffects& effects) {
   for (std::uint32_t i = 0; i < board.members; ++i) {
     const Rank to((start + i) % board.members);
     header.rank = to.value;
-    const bool wants_payload = payload_bytes != 0 && !(fold.only && *fold.only == to);
+    const bool wants_payload = payload_bytes != 0 && !(fold.only && *fold.only == to) &&
+                               !board.no_result[std::size_t{fold.place.value} * board.members + to.value];
     header.payload_bytes = wants_payload ? payload_bytes : 0;
     wire::Header own = header;
     if (!wants_payload) own.flags |= wire::kFlagHeaderOnly;

@@ -104,8 +104,9 @@ class ShardCore {
     std::uint32_t members = 0;
     wire::JobSettings settings;
     Epoch epoch;
-    std::vector<Slot> slots;         // by place
-    std::vector<Sender> senders[2];  // [small][rank]
+    std::vector<Slot> slots;              // by place
+    std::vector<std::uint8_t> no_result;  // [place x members + rank]: wants the result without payload
+    std::vector<Sender> senders[2];       // [small][rank]
     // [small]: the lowest number whose contributions disagreed. It gets no result, so no later one may: results of a
     // lane come in the order of their numbers.
     std::uint64_t stopped_at[2] = {~std::uint64_t{0}, ~std::uint64_t{0}};

@@ -134,6 +134,31 @@ TEST(Api, broadcast_in_place_and_out_of_place_with_a_list) {
   });
 }
 
+TEST(Api, SHP_13_reduce_leaves_the_other_ranks_alone) {
+  const Pool pool({2, 1});
+  run_ranks(pool, 3, [&](redsum_comm* comm, int rank) {
+    for (int root = 0; root < 3; ++root) {
+      std::vector<std::int64_t> data(40'000), before;
+      for (std::size_t i = 0; i < data.size(); ++i) data[i] = static_cast<std::int64_t>(i) * (rank + 1);
+      before = data;
+      const redsum_tensor tensor{data.data(), rank == root ? data.data() : nullptr, data.size()};
+      redsum_handle* handle = nullptr;
+      ASSERT_EQ(redsum_reduce(comm, &tensor, 1, REDSUM_INT64, REDSUM_SUM, root, nullptr, &handle), REDSUM_OK)
+          << redsum_last_error();
+      ASSERT_EQ(redsum_wait(handle, -1), REDSUM_OK) << redsum_last_error();
+      redsum_handle_free(handle);
+      if (rank == root)
+        for (std::size_t i = 0; i < data.size(); ++i) ASSERT_EQ(data[i], static_cast<std::int64_t>(i) * 6);
+      else
+        EXPECT_EQ(data, before);
+    }
+    redsum_statistics statistics{};
+    statistics.struct_bytes = sizeof statistics;
+    ASSERT_EQ(redsum_stats(comm, &statistics), REDSUM_OK);
+    EXPECT_LT(statistics.bytes_received, 40'000u * 8 + 20'000) << "results without payload for who is not the root";
+  });
+}
+
 TEST(Api, a_barrier_returns_only_after_every_rank_has_entered) {
   const Pool pool;
   std::atomic<int> entered{0};

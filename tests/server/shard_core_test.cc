@@ -154,6 +154,22 @@ TEST_F(ShardCoreTest, a_broadcast_takes_the_payload_of_the_only_rank_that_has_on
     EXPECT_EQ(send.header.payload_bytes, send.to == Rank(1) ? 0u : 64u) << "the root has its data already";
 }
 
+TEST_F(ShardCoreTest, a_rank_that_wants_no_payload_gets_the_result_without) {
+  for (std::uint32_t rank = 0; rank < kMembers; ++rank) {
+    wire::Header header = contribution(rank, 0, 0);
+    header.set_kind(wire::Kind::reduce);
+    if (rank != 2) header.flags |= wire::kFlagNoResult;
+    ASSERT_TRUE(arrive(rank, header));
+  }
+  fold_all();
+  ASSERT_EQ(effects_.sends.size(), kMembers);
+  for (const ResultSend& send : effects_.sends) {
+    EXPECT_EQ(send.header.payload_bytes, send.to == Rank(2) ? 64u : 0u);
+    EXPECT_EQ(send.header.has(wire::kFlagHeaderOnly), send.to != Rank(2));
+    EXPECT_FALSE(send.header.has(wire::kFlagNoResult));
+  }
+}
+
 TEST_F(ShardCoreTest, the_rank_that_was_late_is_known) {
   ASSERT_TRUE(arrive(0, contribution(0, 0, 0), 1000));
   ASSERT_TRUE(arrive(2, contribution(2, 0, 0), 1500));

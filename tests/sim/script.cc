@@ -64,16 +64,16 @@ std::vector<PlannedCall> draw_script(Prng& random, std::size_t calls, std::size_
     planned.group = groups > 1 && random.chance(40) ? 1 : 0;
     wire::CallDescription& call = planned.call;
     const std::uint64_t kind = random.below(10);
-    call.kind = kind == 0 ? Kind::barrier : kind == 1 ? Kind::broadcast : Kind::allreduce;
+    call.kind = kind == 0 ? Kind::barrier : kind == 1 ? Kind::broadcast : kind == 2 ? Kind::reduce : Kind::allreduce;
     call.dtype = call.kind == Kind::barrier ? DType::uint8 : kTypes[random.below(std::size(kTypes))];
     call.wire_dtype = call.dtype;
-    if (call.kind == Kind::allreduce) {
+    if (call.kind == Kind::allreduce || call.kind == Kind::reduce) {
       call.op = kOps[random.below(std::size(kOps))];
       if (call.dtype == DType::fp32 && random.chance(25))
         call.wire_dtype = random.chance(50) ? DType::bf16 : DType::fp16;
       if (dtype_is_float(call.dtype) && random.chance(15)) call.prescale = 0.5, call.postscale = 3.0;
     }
-    if (call.kind == Kind::broadcast)
+    if (call.kind == Kind::broadcast || call.kind == Kind::reduce)
       call.root = static_cast<std::uint32_t>(random.below(planned.group == 1 ? sub_members : world));
     if (call.kind != Kind::barrier) call.count = draw_count(random, chunk_bytes, dtype_bytes(call.wire_dtype));
     planned.in_place = random.chance(60);
@@ -108,6 +108,7 @@ std::vector<std::byte> expected_of(const PlannedCall& planned, std::uint32_t mem
   if (call.kind == Kind::broadcast) return input_of(planned, call.root);
   std::vector<std::byte> result = input_of(planned, rank);
   if (call.kind == Kind::barrier || call.count == 0) return result;
+  if (call.kind == Kind::reduce && call.root != rank) return result;
   std::vector<std::vector<std::byte>> contributions;
   std::vector<const void*> inputs;
   const std::size_t wire_bytes = call.count * dtype_bytes(call.wire_dtype);

@@ -52,8 +52,9 @@ inline constexpr std::uint16_t kFlagHeaderOnly = 1 << 1;  // no payload on purpo
 inline constexpr std::uint16_t kFlagScaled = 1 << 2;      // kScalePrefixBytes of factors precede the elements
 inline constexpr std::uint16_t kFlagRefused = 1 << 3;     // this rank cannot take part in the call
 inline constexpr std::uint16_t kFlagPayloadCrc = 1 << 4;  // payload_crc is filled in
+inline constexpr std::uint16_t kFlagNoResult = 1 << 5;    // contribution: this rank wants the result without payload
 inline constexpr int kKindShift = 8;
-inline constexpr std::uint16_t kKnownFlags = 0x0F1F;
+inline constexpr std::uint16_t kKnownFlags = 0x0F3F;
 
 struct Header {
   std::uint16_t magic = kMagic;
