@@ -130,8 +130,8 @@ void stop_log() noexcept {
   log::set_sink(nullptr, nullptr);  // waits for a line under way
   set_check_hook(nullptr);
   State& s = state();
+  s.thread.reset();  // its thread writes what is queued, then ends; only then may the file go
   s.logger.reset();
-  s.thread.reset();  // its thread writes what is queued, then ends
 }
 
 }  // namespace redsum::server
