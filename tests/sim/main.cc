@@ -79,9 +79,10 @@ Outcome run_seeds(const Arguments& arguments, sim::Coverage& coverage, bool repo
 // Each mutant must be caught in at least 1 % of the seeds.
 int run_mutants([[maybe_unused]] const Arguments& arguments) {
 #ifdef REDSUM_MUTANTS
-  int missed = 0;
+  int missed = 0, tried = 0;
   for (const char* name : kMutants) {
     if (arguments.mutant != "all" && arguments.mutant != name) continue;
+    ++tried;
     active_mutant = name;
     sim::Coverage coverage;
     const Outcome outcome = run_seeds(arguments, coverage, arguments.mutant != "all");
@@ -91,6 +92,7 @@ int run_mutants([[maybe_unused]] const Arguments& arguments) {
     missed += !caught;
   }
   active_mutant = "";
+  if (tried == 0) return usage();  // a name that is no mutant's
   return missed == 0 ? 0 : 1;
 #else
   std::fprintf(stderr, "sim: this build has no mutants; configure with -DREDSUM_MUTANTS=ON (preset dev)\n");
