@@ -91,7 +91,7 @@ def test_strangers_are_closed_and_the_job_goes_on(bench, noise):
 def test_bare_touches_leave_no_trace(bench):
     daemon = bench.daemon()
     # The log is written behind the daemon's back: what it says at its start must be here before lines are counted.
-    until(lambda: "ready" in daemon.output() and "registered as" in daemon.output(), 10 * SLOW, "the daemon is not ready")
+    until(lambda: '"ready"' in daemon.output() and "registered as" in daemon.output(), 10 * SLOW, "the daemon is not ready")
     lines, files = len(daemon.output().splitlines()), descriptors(daemon.pid)
     for which in ("control", "data"):
         for _ in range(100):
