@@ -95,7 +95,7 @@ void seal_headers(std::vector<std::byte>& stream) {
     std::memcpy(&header, stream.data() + at, sizeof header);
     header.magic = wire::kMagic;
     header.version = wire::kVersion;
-    header.payload_bytes %= 2 * kPlaceBytes;
+    header.payload_bytes %= static_cast<std::uint32_t>(2 * kPlaceBytes);
     wire::seal(header);
     std::memcpy(stream.data() + at, &header, sizeof header);
     at = std::min(stream.size(), at + wire::kHeaderBytes + header.payload_bytes);
