@@ -150,15 +150,15 @@ void Job::handle(const wire::Joined& message) {
   if (!joining_ || !links_.empty()) return;
   record_ = message.record;
   lane_key_ = wire::lane_key(options_.pool_key, options_.job_id, record_.lane_nonce);
-  const std::vector<ShardAddress> shards = shard_order(record_);
-  if (shards.empty()) return finish_join({Code::reducer_lost, "the coordinator named no reducer for the job"});
-  links_.resize(shards.size());
-  links_missing_ = shards.size();
-  for (std::size_t shard = 0; shard < shards.size(); ++shard) open_lane(shard);
+  shards_ = shard_order(record_);
+  if (shards_.empty()) return finish_join({Code::reducer_lost, "the coordinator named no reducer for the job"});
+  links_.resize(shards_.size());
+  links_missing_ = shards_.size();
+  for (std::size_t shard = 0; shard < shards_.size(); ++shard) open_lane(shard);
 }
 
 void Job::open_lane(std::size_t shard) {
-  const ShardAddress at = shard_order(record_)[shard];
+  const ShardAddress at = shards_[shard];
   const wire::ReducerInfo& reducer = record_.reducers[at.reducer];
   wire::Hello hello;
   hello.purpose = wire::Purpose::lane;
@@ -174,7 +174,7 @@ void Job::open_lane(std::size_t shard) {
 void Job::on_lane(std::size_t shard, Result<std::unique_ptr<transport::Link>> link) {
   if (!joining_) return;
   if (!link) {
-    const wire::ReducerInfo& reducer = record_.reducers[shard_order(record_)[shard].reducer];
+    const wire::ReducerInfo& reducer = record_.reducers[shards_[shard].reducer];
     finish_join(
         {link.error().code() == Code::timeout ? Code::reducer_lost : link.error().code(),
          "cannot open a lane to reducer " + reducer.name + " (" + reducer.address + "): " + link.error().text()});

@@ -92,6 +92,7 @@ class Job {
   TimeNs deadline_ = kNever, last_heard_ = 0;
   std::uint64_t beats_ = 0;
   wire::EpochRecord record_;
+  std::vector<ShardAddress> shards_;  // of record_
   wire::Key lane_key_{};
   std::vector<std::unique_ptr<transport::Link>> links_;  // while lanes are opened, by shard
   std::size_t links_missing_ = 0;

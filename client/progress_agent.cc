@@ -5,7 +5,6 @@
 #include <cstdio>
 #include <cstring>
 
-#include "kernels/convert.h"
 #include "transport/base/check.h"
 #include "transport/base/log.h"
 #include "transport/base/mutant.h"

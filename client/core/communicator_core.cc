@@ -187,11 +187,6 @@ Result<ChunkResult> CommunicatorCore::on_result(std::uint16_t shard, const wire:
   return result;
 }
 
-std::uint32_t CommunicatorCore::chunks(Sequence sequence) const {
-  const Call* call = find(sequence);
-  return call ? call->chunks : 0;
-}
-
 std::optional<Sequence> CommunicatorCore::oldest() const {
   return calls_.empty() ? std::nullopt : std::optional(calls_.front().sequence);
 }

@@ -53,7 +53,6 @@ class CommunicatorCore {
   // A result on the lane of `shard`. An error means that the shard broke the protocol.
   Result<ChunkResult> on_result(std::uint16_t shard, const wire::Header& header);
 
-  std::uint32_t chunks(Sequence sequence) const;  // of a pending call
   bool idle() const { return calls_.empty(); }
   std::optional<Sequence> oldest() const;  // the oldest pending call
   const wire::JobSettings& settings() const { return settings_; }
