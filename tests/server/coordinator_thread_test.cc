@@ -32,11 +32,18 @@ class Members {
     std::size_t count(const std::string& type) const { return inbox.contains(type) ? inbox.at(type).size() : 0; }
   };
 
-  explicit Members(CoordinatorConfig config = {}) : key_(config.pool_key) {
+  explicit Members(CoordinatorConfig config = patient()) : key_(config.pool_key) {
     config.address = "127.0.0.1:0";
     auto started = start_coordinator(config);
     EXPECT_TRUE(started) << started.error().to_string();
     coordinator = std::move(*started);
+  }
+
+  // These members send no heartbeats: a coordinator that is to keep them waits longer than any test.
+  static CoordinatorConfig patient() {
+    CoordinatorConfig config;
+    config.heartbeat_timeout = 10 * kPatience;
+    return config;
   }
 
   Member& add(wire::Purpose purpose, std::uint32_t rank, wire::Message first) {
@@ -190,7 +197,7 @@ TEST(CoordinatorThread, ABusyAddressIsAnErrorAndARestartOnItWorksAtOnce) {
 }
 
 TEST(CoordinatorThread, StrangersAreCounted) {
-  CoordinatorConfig config;
+  CoordinatorConfig config = Members::patient();
   config.pool_key = wire::key_from_secret("right");
   Members members(config);
   std::optional<Status> refused;

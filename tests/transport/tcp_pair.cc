@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <signal.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -13,6 +14,9 @@
 namespace redsum::test {
 
 std::pair<int, int> connected_pair(int buffer_bytes) {
+  sigset_t all, before;  // a signal must not end the blocking calls below
+  ::sigfillset(&all);
+  ::pthread_sigmask(SIG_BLOCK, &all, &before);
   const int listener = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   const int left = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   if (buffer_bytes != 0) {  // before connect, so that the window follows; an accepted socket inherits
@@ -31,6 +35,7 @@ std::pair<int, int> connected_pair(int buffer_bytes) {
   const int right = ::accept(listener, nullptr, nullptr);
   REDSUM_CHECK(right >= 0);
   ::close(listener);
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
   const int on = 1;
   for (const int s : {left, right}) {
     ::setsockopt(s, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
