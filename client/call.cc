@@ -109,4 +109,13 @@ const std::byte* contiguous_input(const Call& call, std::uint64_t offset, std::u
   return found;
 }
 
+std::byte* contiguous_output(const Call& call, std::uint64_t offset, std::uint64_t count) {
+  std::byte* found = nullptr;
+  const std::size_t bytes = dtype_bytes(call.description.dtype);
+  for_pieces(call, offset, count, [&](const Tensor& tensor, std::uint64_t within, std::uint64_t take, std::uint64_t) {
+    if (take == count) found = tensor.output + within * bytes;
+  });
+  return found;
+}
+
 }  // namespace redsum::client

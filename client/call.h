@@ -68,7 +68,8 @@ void scatter(const Call& call, std::uint64_t offset, std::uint64_t count, DType 
 // left out of both (their places in the block hold nothing).
 void save_in_place(const Call& call, std::uint64_t offset, std::uint64_t count, std::byte* to);
 void put_back(const Call& call, std::uint64_t offset, std::uint64_t count, const std::byte* from);
-// The elements where they lie, when they lie in one tensor's input; otherwise nullptr.
+// The elements where they lie, when they lie in one tensor's input (output); otherwise nullptr.
 const std::byte* contiguous_input(const Call& call, std::uint64_t offset, std::uint64_t count);
+std::byte* contiguous_output(const Call& call, std::uint64_t offset, std::uint64_t count);
 
 }  // namespace redsum::client

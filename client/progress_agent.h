@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // One worker's data path at work: carries out what CommunicatorCore decides, on one thread, over one transport. It
-// copies (and converts) inputs into staging just ahead of the window, deposits chunks, copies results out, completes
-// calls, and puts the input back when a call fails. It starts no thread and reads no clock of its own, so the
-// simulation drives the same code.
+// copies (and converts) inputs into staging just ahead of the window, deposits chunks, copies results out (or lets the
+// transport read them into the user's memory), completes calls, and puts the input back when a call fails. It starts no
+// thread and reads no clock of its own, so the simulation drives the same code.
 //
 // Memory per communicator: for every shard, window + small_window places for results, and as many staging buffers.
 // Staging of number c is used again for c + W, which is sent only once the result of c is held, hence after c was
@@ -78,6 +78,7 @@ class ProgressAgent final : public transport::LaneSink {
     std::unique_ptr<CommunicatorCore> core;
     Region memory;
     std::size_t stride = 0, places = 0, shards = 0;
+    std::vector<Bytes> redirects;       // by shard and place: the user's memory that awaits the place's next result
     std::map<Sequence, CallPtr> calls;  // pending
     Status closed;                      // not ok: what ended it
     TimeNs last_progress = 0, last_stall_report = 0;
@@ -87,6 +88,7 @@ class ProgressAgent final : public transport::LaneSink {
 
     std::byte* landing(std::size_t shard, std::size_t place) const;
     std::byte* staging(std::size_t shard, std::size_t place) const;
+    Bytes& redirect(std::size_t shard, std::size_t place) { return redirects[shard * places + place]; }
   };
   struct LaneEnd {
     transport::LaneId id;
@@ -97,6 +99,7 @@ class ProgressAgent final : public transport::LaneSink {
   void pump(Communicator& communicator);
   ConstBytes payload_of(Communicator& communicator, Call& call, const ChunkSend& send);
   bool keep_backup(Call& call, std::uint32_t chunk, std::uint64_t offset, std::uint64_t elements);
+  void redirect(Communicator& communicator, const Call& call, const ChunkSend& send);
   void deliver(Communicator& communicator, const ChunkResult& result, const std::byte* payload);
   enum class Origin { here, told };
   void end(Communicator& communicator, const Status& why, Origin origin);

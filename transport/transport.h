@@ -34,6 +34,12 @@ struct PlaceTable {
   std::size_t stride = 0;
   std::size_t place_bytes = 0;
   std::uint16_t places = 0;
+  // Optional, the owner's, one for each place: other memory for the payload of the next frame of that place, if it has
+  // exactly that size; empty: none. A backend that moves the payload itself puts it there and reports it there, others
+  // take no notice; so the owner looks where the payload lies. Read when a frame of the place begins; the owner changes
+  // an entry at any time and has to clear it once the frame has arrived. Memory it names is the transport's to write
+  // until then or until hide().
+  const Bytes* redirects = nullptr;
 };
 
 // What a transport reports to its owner. No callback may close or adopt a lane of the same transport except by

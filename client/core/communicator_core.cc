@@ -95,6 +95,7 @@ void CommunicatorCore::fill(const Call& call, std::uint64_t number, std::uint16_
   send.sequence = call.sequence;
   send.shard = shard;
   send.elements = elements_of(call, chunk);
+  send.result_elements = receives_data(call) ? send.elements : 0;
   wire::Header& header = send.header;
   header = wire::Header{};
   header.type = wire::FrameType::contribution;

@@ -27,7 +27,8 @@ struct ChunkSend {
   Sequence sequence = 0;
   std::uint16_t shard = 0;
   std::uint64_t elements = 0;
-  wire::Header header;  // payload_bytes set; 0 with kFlagHeaderOnly where this rank has no payload
+  std::uint64_t result_elements = 0;  // of the result that this rank will get; 0: one without payload
+  wire::Header header;                // payload_bytes set; 0 with kFlagHeaderOnly where this rank has no payload
 };
 
 // A result that has arrived where the core expected it.

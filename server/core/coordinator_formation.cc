@@ -13,8 +13,13 @@ using roster::Seat;
 constexpr std::size_t kMaxHostBytes = 64;         // of a record: one for every rank goes to every rank
 constexpr std::uint32_t kMaxShardsOfJob = 65535;  // a schedule's entries are 16 bits wide
 constexpr std::uint32_t kDefaultWindow = 4;
-constexpr std::uint32_t kCacheShareBytes = 2u << 20;  // all places of a communicator on a shard should stay in its L2
-constexpr std::uint32_t kLeastChosenChunkBytes = 16u << 10, kMostChosenChunkBytes = 256u << 10;
+constexpr std::uint32_t kCacheShareBytes = 4u
+                                           << 20;  // all places of a communicator on a shard should stay in its cache
+// Chunks are a little smaller than a power of two: the kernel sends segments of at most 64 KiB, and a frame that is
+// just larger than so many of them leaves a small one behind, which costs as much as a large one
+// (docs/benchmarks/echo.md).
+constexpr std::uint32_t kLeastChosenChunkBytes = 16u << 10, kMostChosenChunkBytes = 128u << 10,
+                        kLessThanSegments = 4096;
 constexpr std::uint32_t kSmallBytes = 16u << 10;
 
 // What a rank may ask for; `of` reads one of them.
@@ -41,7 +46,7 @@ std::uint32_t chosen_chunk_bytes(std::uint32_t world_size, std::uint32_t window)
   const std::uint32_t share = kCacheShareBytes / ((world_size + 2) * window);
   std::uint32_t bytes = kMostChosenChunkBytes;
   while (bytes > share && bytes > kLeastChosenChunkBytes) bytes /= 2;
-  return bytes;
+  return bytes - kLessThanSegments;
 }
 
 }  // namespace

@@ -62,6 +62,7 @@ class Places {
         memory_(wire::kHeaderBytes + stride_ * count, kFill) {}
   transport::PlaceTable table() { return {memory_.data() + wire::kHeaderBytes, stride_, place_bytes_, count_}; }
   std::byte* place(std::uint16_t i) { return table().first + i * stride_; }
+  const std::byte* first() const { return memory_.data(); }
   std::vector<std::byte> snapshot() const { return memory_; }
   // Nothing but the places and the 64 bytes before each was written.
   bool gaps_untouched() const {

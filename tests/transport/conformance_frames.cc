@@ -44,6 +44,48 @@ TEST_P(Conformance, EverySizeArrivesByteForByteInItsPlace) {
   EXPECT_TRUE(sink_[0].losses.empty() && sink_[1].losses.empty());
 }
 
+// A backend may use a redirect or not; either way the bytes lie where it says and nowhere else.
+TEST_P(Conformance, ARedirectedFrameLiesWhereItIsReported) {
+  const LanePair lane = connect();
+  Places places(2, kMiB);
+  std::vector<std::byte> other(kMiB, Places::kFill);
+  Bytes redirects[2];
+  transport::PlaceTable table = places.table();
+  table.redirects = redirects;
+  transport_[1]->expose(lane.ends[1], CommunicatorId(7), table);
+  std::uint64_t sequence = 0;
+  for (const std::size_t size : kSizes) {
+    for (const std::size_t wanted : {size, size + 1, std::size_t{0}}) {  // only the exact size is redirected
+      if (wanted > other.size()) continue;
+      const auto payload = bytes_from(++sequence, size);
+      const auto before = places.snapshot();
+      std::fill(other.begin(), other.end(), Places::kFill);
+      redirects[1] = Bytes(other).first(wanted);
+      wire::Header header = frame(7, 1, size, sequence);
+      header.flags = wire::kFlagPayloadCrc;
+      header.payload_crc = wire::crc32c(payload);
+      ASSERT_TRUE(deposit(0, lane.ends[0], header, payload));
+      until("frame", [&] { return sink_[1].arrivals.size() == sequence; });
+      redirects[1] = {};
+      const Arrival& arrival = sink_[1].arrivals.back();
+      EXPECT_EQ(arrival.payload, payload) << size;
+      const bool redirected = arrival.at == other.data();
+      EXPECT_EQ(redirected ? wanted : size, size);
+      EXPECT_TRUE(redirected || arrival.at == places.place(1));
+      const std::size_t written = redirected ? size : 0;
+      EXPECT_TRUE(std::all_of(other.begin() + static_cast<std::ptrdiff_t>(written), other.end(),
+                              [](std::byte b) { return b == Places::kFill; }));
+      if (redirected) {
+        const auto after = places.snapshot();
+        EXPECT_EQ(std::memcmp(after.data() + (places.place(1) - places.first()),
+                              before.data() + (places.place(1) - places.first()), kMiB),
+                  0);
+      }
+    }
+  }
+  EXPECT_TRUE(sink_[1].losses.empty());
+}
+
 TEST_P(Conformance, BothDirectionsAtOnceKeepTheirOrder) {
   const LanePair lane = connect();
   constexpr std::uint16_t kFrames = 200;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // After hide() the transport touches no memory of that communicator, the others on the lane go on.
+#include <algorithm>
 #include <cstring>
 
 #include "tests/transport/conformance.h"
@@ -39,6 +40,27 @@ TEST_P(Conformance, HidingAtTheReceiverInTheMiddleOfAFrame) {
     expose(1, lane.ends[1], 1, hidden);
     ASSERT_TRUE(deposit(0, lane.ends[0], frame(1, 1, 100, 9), ConstBytes(payload).first(100)));
     until("a frame after exposing again", [&] { return arrivals_of(1) == delivered + 1; });
+  }
+  EXPECT_TRUE(sink_[1].losses.empty());
+}
+
+TEST_P(Conformance, HidingEndsTheWritingOfRedirectedMemoryToo) {
+  for (int turns_before = 0; turns_before < 6; ++turns_before) {
+    const LanePair lane = connect();
+    Places places(1, kBig);
+    std::vector<std::byte> other(kBig);
+    const Bytes redirect(other);
+    transport::PlaceTable table = places.table();
+    table.redirects = &redirect;
+    transport_[1]->expose(lane.ends[1], CommunicatorId(1), table);
+    const auto payload = bytes_from(1, kBig);
+    ASSERT_TRUE(deposit(0, lane.ends[0], frame(1, 0, kBig, 0), payload));
+    turns(turns_before);
+    transport_[1]->hide(lane.ends[1], CommunicatorId(1));
+    std::fill(other.begin(), other.end(), Places::kFill);  // ours again
+    until("the frame's end", [&] { return transport_[0]->drained(lane.ends[0]); });
+    turns(20);
+    EXPECT_TRUE(std::all_of(other.begin(), other.end(), [](std::byte b) { return b == Places::kFill; }));
   }
   EXPECT_TRUE(sink_[1].losses.empty());
 }

@@ -147,7 +147,8 @@ bool Endpoint::hand_over(Letter& letter) {
     ++counted.frames_dropped;
     return false;
   }
-  sink_.on_arrival(lane_id(letter.lane, letter.side), letter.header, Bytes(letter.place, letter.header.payload_bytes));
+  sink_.on_arrival(lane_id(letter.lane, letter.side), letter.header,
+                   Bytes(letter.payload, letter.header.payload_bytes));
   return true;
 }
 

@@ -56,7 +56,7 @@ class Endpoint final : public SimEndpoint {
     std::uint32_t lane = 0;
     std::uint8_t side = 0;
     std::uint32_t generation = 0;  // of the exposure whose place has it
-    std::byte* place = nullptr;
+    std::byte* payload = nullptr;
     wire::Header header;
     std::unique_ptr<Status> why;
   };

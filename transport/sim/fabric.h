@@ -20,6 +20,7 @@ struct Frame {
   const std::byte* payload = nullptr;
   TimeNs due = 0;                     // when it arrives, before stalls
   std::uint32_t landed = 0;           // payload bytes that lie in the place already
+  std::byte* at = nullptr;            // where they lie: the place, or memory it is redirected to
   bool discard = false;               // its communicator was hidden after a part had landed
   std::unique_ptr<std::byte[]> copy;  // of the payload, where the sender's memory may not be read any more
 };

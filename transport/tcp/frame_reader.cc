@@ -118,6 +118,8 @@ bool FrameReader::begin_frame(const std::byte* header_bytes, Status& why) {
       return false;
     }
     destination_ = to.table.first + header_.place * to.table.stride;
+    const Bytes other = to.table.redirects ? to.table.redirects[header_.place] : Bytes();
+    if (!other.empty() && other.size() == header_.payload_bytes) destination_ = other.data();
   }
   payload_got_ = 0;
   in_payload_ = true;

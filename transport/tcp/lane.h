@@ -92,7 +92,7 @@ class FrameReader {
 
   std::unordered_map<std::uint16_t, Places> communicators_;
   wire::Header header_;               // of the frame under way
-  std::byte* destination_ = nullptr;  // its place
+  std::byte* destination_ = nullptr;  // its place, or where that is redirected
   bool dropping_ = false;             // its communicator is hidden
   std::size_t payload_got_ = 0;
   bool in_payload_ = false;
