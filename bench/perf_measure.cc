@@ -44,6 +44,7 @@ Measurement::Measurement(const PerfOptions& options, redsum::Communicator& world
       world_(world),
       dtype_(dtype),
       op_(op),
+      ranks_(static_cast<std::uint64_t>(world.size())),
       pattern_(pattern_spec(options, world, dtype, op), options.max_bytes / redsum_dtype_bytes(dtype)),
       input_(options.max_bytes) {
   call_.wire_dtype = options.wire_dtype;
@@ -54,8 +55,14 @@ Measurement::Measurement(const PerfOptions& options, redsum::Communicator& world
   if (!options.blocking) outputs_[1] = Buffer(options.max_bytes);
 }
 
+// Parts of a reduce_scatter or all_gather lie where they would lie in place, also in memory of their own.
 redsum::Handle Measurement::submit(std::size_t set) {
   const std::size_t element_bytes = redsum_dtype_bytes(dtype_);
+  const std::size_t own = own_first() * element_bytes;
+  if (options_.collective == Collective::reduce_scatter)
+    return world_.reduce_scatter(input_.data(), output(set) + own, count_ / ranks_, dtype_, op_, call_);
+  if (options_.collective == Collective::all_gather)
+    return world_.all_gather(input_.data() + own, output(set), count_ / ranks_, dtype_, call_);
   std::vector<redsum_tensor> tensors(options_.tensors);
   std::uint64_t done = 0;
   for (std::uint64_t i = 0; i < tensors.size(); ++i) {
@@ -63,6 +70,10 @@ redsum::Handle Measurement::submit(std::size_t set) {
     tensors[i] = {input_.data() + done * element_bytes, output(set) + done * element_bytes, end - done};
     done = end;
   }
+  if (options_.collective == Collective::reduce)
+    return world_.reduce(tensors.data(), tensors.size(), dtype_, op_, 0, call_);
+  if (options_.collective == Collective::broadcast)
+    return world_.broadcast(tensors.data(), tensors.size(), dtype_, 0, call_);
   return world_.allreduce(tensors, dtype_, op_, call_);
 }
 
@@ -104,15 +115,38 @@ void Measurement::poison_outputs() {
   }
 }
 
+std::size_t Measurement::count_wrong(const std::byte* out) const {
+  const std::size_t element_bytes = redsum_dtype_bytes(dtype_);
+  const std::uint64_t part = count_ / ranks_;
+  switch (options_.collective) {
+    case Collective::broadcast:
+      return pattern_.count_wrong_of(0, out, 0, count_);
+    case Collective::all_gather: {
+      std::size_t wrong = 0;
+      for (std::uint64_t rank = 0; rank < ranks_; ++rank)
+        wrong += pattern_.count_wrong_of(rank, out + rank * part * element_bytes, rank * part, part);
+      return wrong;
+    }
+    case Collective::reduce_scatter:
+      return pattern_.count_wrong(out + own_first() * element_bytes, own_first(), part);
+    case Collective::reduce:
+      return world_.rank() == 0 ? pattern_.count_wrong(out, 0, count_) : 0;
+    default:
+      return pattern_.count_wrong(out, 0, count_);
+  }
+}
+
 std::int64_t Measurement::count_wrong() const {
-  std::size_t wrong = pattern_.count_wrong(output(0), count_);
-  if (!options_.blocking && options_.iterations > 1) wrong += pattern_.count_wrong(output(1), count_);
+  std::size_t wrong = count_wrong(output(0));
+  if (!options_.blocking && options_.iterations > 1) wrong += count_wrong(output(1));
   return static_cast<std::int64_t>(wrong);
 }
 
 Row Measurement::run(std::uint64_t bytes) {
   Row row;
   count_ = bytes / redsum_dtype_bytes(dtype_);
+  if (options_.collective == Collective::reduce_scatter || options_.collective == Collective::all_gather)
+    count_ -= count_ % ranks_;
   row.count = count_;
   row.bytes = count_ * redsum_dtype_bytes(dtype_);
   row.dtype = dtype_;

@@ -28,6 +28,8 @@ class Measurement {
   std::vector<double> pipelined(std::uint32_t iterations);
   void poison_outputs();
   std::int64_t count_wrong() const;
+  std::size_t count_wrong(const std::byte* output) const;
+  std::uint64_t own_first() const { return count_ / ranks_ * static_cast<std::uint64_t>(world_.rank()); }
   const std::byte* output(std::size_t set) const { return options_.in_place ? input_.data() : outputs_[set].data(); }
   std::byte* output(std::size_t set) { return options_.in_place ? input_.data() : outputs_[set].data(); }
 
@@ -35,6 +37,7 @@ class Measurement {
   redsum::Communicator& world_;
   redsum_dtype dtype_;
   redsum_op op_;
+  std::uint64_t ranks_;
   Pattern pattern_;
   redsum::CallOptions call_;
   Buffer input_;

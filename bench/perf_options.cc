@@ -2,6 +2,7 @@
 #include "bench/perf_options.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 
@@ -12,7 +13,8 @@ namespace {
 
 // Flags as typed; turned into values after CLI11 is through, so that one place makes the messages.
 struct Raw {
-  std::string min_bytes, max_bytes, step_bytes, in_flight, wire, ops = "sum", dtypes = "fp32", format = "nccl";
+  std::string min_bytes, max_bytes, step_bytes, in_flight, wire, ops = "sum", dtypes = "fp32", format = "nccl",
+                                                                 collective = "allreduce";
   bool no_rollback = false;
   int check = 1, blocking = 1, in_place = 0, time_of = 3;
 };
@@ -25,12 +27,30 @@ std::string bytes_into(const char* flag, const std::string& text, std::uint64_t&
   return "";
 }
 
+std::string collective_into(const Raw& raw, PerfOptions& options) {
+  const auto found = std::find(std::begin(kCollectiveNames), std::end(kCollectiveNames), raw.collective);
+  if (found == std::end(kCollectiveNames)) {
+    std::string known;
+    for (const char* name : kCollectiveNames) known += std::string(" ") + name;
+    return "--collective " + raw.collective + ": one of" + known;
+  }
+  options.collective = static_cast<Collective>(found - std::begin(kCollectiveNames));
+  const bool has_parts =
+      options.collective == Collective::reduce_scatter || options.collective == Collective::all_gather;
+  if (has_parts && options.tensors != 1)
+    return "-u " + std::to_string(options.tensors) + ": a " + raw.collective + " has one buffer, not a list";
+  if (options.collective != Collective::allreduce && !options.workload_file.empty())
+    return "--workload replays all-reduces; drop --collective " + raw.collective;
+  return "";
+}
+
 std::string lists_into(const Raw& raw, PerfOptions& options) {
   std::string unknown;
   options.ops = parse_ops(raw.ops, unknown);
   if (options.ops.empty())
     return "-o " + raw.ops + ": unknown op '" + unknown + "'; one of sum prod min max avg, or all";
   options.dtypes = parse_dtypes(raw.dtypes, unknown);
+  if (!reduces(options)) options.ops = {REDSUM_SUM};
   if (options.dtypes.empty()) {
     std::string known;
     for (int i = 0; i < kDtypes; ++i) known += std::string(" ") + dtype_name(static_cast<redsum_dtype>(i));
@@ -42,6 +62,8 @@ std::string lists_into(const Raw& raw, PerfOptions& options) {
 std::string wire_into(const Raw& raw, PerfOptions& options) {
   if (raw.wire.empty()) return "";
   const auto wire = parse_dtype(raw.wire);
+  if (!reduces(options))
+    return "--wire-dtype is for reductions; a " + raw.collective + " moves its elements as they are";
   if (wire != REDSUM_BF16 && wire != REDSUM_FP16) return "--wire-dtype " + raw.wire + ": one of bf16 and fp16";
   for (const redsum_dtype dtype : options.dtypes) {
     if (dtype != REDSUM_FP32) {
@@ -58,8 +80,8 @@ std::string finish(const Raw& raw, PerfOptions& options) {
   for (const std::string& error :
        {bytes_into("-b", raw.min_bytes, options.min_bytes), bytes_into("-e", raw.max_bytes, options.max_bytes),
         bytes_into("-i", raw.step_bytes, options.step_bytes),
-        bytes_into("--in-flight", raw.in_flight, options.in_flight_bytes), lists_into(raw, options),
-        wire_into(raw, options)}) {
+        bytes_into("--in-flight", raw.in_flight, options.in_flight_bytes), collective_into(raw, options),
+        lists_into(raw, options), wire_into(raw, options)}) {
     if (!error.empty()) return error;
   }
   if (!raw.min_bytes.empty() && raw.max_bytes.empty())
@@ -93,7 +115,7 @@ std::string finish(const Raw& raw, PerfOptions& options) {
 int parse_options(int argc, char** argv, PerfOptions& options) {
   Raw raw;
   CLI::App app{
-      "Measures and checks all-reduces. Start it on every rank: redsumrun -np 4 --reducers 2 redsum-perf -b 1K -e 64M "
+      "Measures and checks collectives. Start it on every rank: redsumrun -np 4 --reducers 2 redsum-perf -b 1K -e 64M "
       "-f 4"};
   app.option_defaults()->always_capture_default();
   app.add_option("-b,--minbytes", raw.min_bytes, "smallest message (32M)");
@@ -103,6 +125,7 @@ int parse_options(int argc, char** argv, PerfOptions& options) {
   app.add_option("-n,--iters", options.iterations, "timed iterations per row")->check(CLI::Range(1u, 1000000u));
   app.add_option("-w,--warmup_iters", options.warmup, "iterations before the timed ones");
   app.add_option("-c,--check", raw.check, "1: compare every element with the exact result; 0: do not");
+  app.add_option("--collective", raw.collective, "allreduce, reduce, broadcast (root 0), reduce_scatter or all_gather");
   app.add_option("-o,--op", raw.ops, "sum prod min max avg, comma separated, or all");
   app.add_option("-d,--datatype", raw.dtypes, "fp32, bf16, int8 ... (also float, half ...), comma separated, or all");
   app.add_option("-z,--blocking", raw.blocking, "1: wait for each call; 0: keep two in flight");

@@ -11,6 +11,8 @@
 namespace perf {
 
 enum class TimeOf { rank0 = 0, average = 1, minimum = 2, maximum = 3 };  // -a
+enum class Collective { allreduce, reduce, broadcast, reduce_scatter, all_gather };
+inline constexpr const char* kCollectiveNames[] = {"allreduce", "reduce", "broadcast", "reduce_scatter", "all_gather"};
 enum class OutputFormat { nccl, csv, json };
 
 struct PerfOptions {
@@ -21,7 +23,8 @@ struct PerfOptions {
   std::uint32_t iterations = 20;
   std::uint32_t warmup = 2;
   bool check = true;
-  std::vector<redsum_op> ops;
+  Collective collective = Collective::allreduce;
+  std::vector<redsum_op> ops;  // one, where nothing is reduced
   std::vector<redsum_dtype> dtypes;
   bool blocking = true;
   TimeOf time_of = TimeOf::maximum;
@@ -41,6 +44,10 @@ struct PerfOptions {
 
 // Reads argv into `options`. Returns -1 to go on, else the exit code: 0 after --help, 2 after a message on stderr.
 int parse_options(int argc, char** argv, PerfOptions& options);
+
+inline bool reduces(const PerfOptions& options) {
+  return options.collective != Collective::broadcast && options.collective != Collective::all_gather;
+}
 
 // The message sizes of the table, in bytes, smallest first.
 std::vector<std::uint64_t> table_sizes(const PerfOptions& options);

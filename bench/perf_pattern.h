@@ -25,14 +25,23 @@ class Pattern {
   Pattern(const PatternSpec& spec,
           std::size_t max_count);  // max_count: elements of the longest buffer, to do no more work
   void fill_input(void* buffer, std::size_t count) const;
-  // How many elements differ from the exact result.
-  std::size_t count_wrong(const void* buffer, std::size_t count) const;
+  // How many elements differ from the exact reduction. `buffer` holds elements [first, first + count) of the whole.
+  std::size_t count_wrong(const void* buffer, std::size_t first, std::size_t count) const {
+    return differing(reduction_, buffer, first, count);
+  }
+  // The same against what rank `source` contributed.
+  std::size_t count_wrong_of(std::size_t source, const void* buffer, std::size_t first, std::size_t count) const {
+    return differing(inputs_[source], buffer, first, count);
+  }
 
  private:
+  std::size_t differing(const std::vector<std::byte>& wanted, const void* buffer, std::size_t first,
+                        std::size_t count) const;
+  std::size_t rank_;
   std::size_t element_bytes_;
   std::size_t period_;
-  std::vector<std::byte> input_;
-  std::vector<std::byte> expected_;
+  std::vector<std::vector<std::byte>> inputs_;  // one period of every rank
+  std::vector<std::byte> reduction_;            // of one period
 };
 
 }  // namespace perf

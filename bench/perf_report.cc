@@ -64,15 +64,32 @@ bool write_file(const std::string& path, const std::string& text) {
 Report::Report(const PerfOptions& options, redsum::Communicator& world)
     : options_(options), prints_(world.rank() == 0), ranks_(world.size()), stats_(world.stats()) {}
 
+double Report::busbw_factor() const {
+  const double others = static_cast<double>(ranks_ - 1) / ranks_;
+  switch (options_.collective) {
+    case Collective::allreduce:
+      return 2 * others;
+    case Collective::reduce_scatter:
+    case Collective::all_gather:
+      return others;
+    default:
+      return 1;
+  }
+}
+
+const char* Report::op_text(redsum_op op) const {
+  return reduces(options_) ? op_name(op) : "none";
+}
+
 void Report::begin() {
   if (!prints_ || options_.format == OutputFormat::json) return;
   if (options_.format == OutputFormat::csv) {
     std::printf("size,count,type,redop,time_us,algbw_gb_s,busbw_gb_s,wrong,nicbw_gb_s,p99_us\n");
     return;
   }
-  std::printf("# redsum-perf %s: world %d, mode %s, transport %s, reducers %u (%u shards), chunk %u, window %u\n",
-              redsum_version(), ranks_, options_.mode.c_str(), transport_name(), stats_.reducers, stats_.shards,
-              stats_.chunk_bytes, stats_.window);
+  std::printf("# redsum-perf %s, %s: world %d, mode %s, transport %s, reducers %u (%u shards), chunk %u, window %u\n",
+              redsum_version(), kCollectiveNames[static_cast<int>(options_.collective)], ranks_, options_.mode.c_str(),
+              transport_name(), stats_.reducers, stats_.shards, stats_.chunk_bytes, stats_.window);
   std::printf("# cpus %s; %s, %u tensor%s per call, wire %s, %u iterations after %u; time: median of the %s\n",
               describe_cpus().c_str(), options_.in_place ? "in place" : "out of place", options_.tensors,
               options_.tensors == 1 ? "" : "s", wire_name(options_), options_.iterations, options_.warmup,
@@ -96,7 +113,7 @@ void Report::add(const Row& row) {
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
   std::printf(layout, static_cast<unsigned long long>(row.bytes), static_cast<unsigned long long>(row.count),
-              dtype_name(row.dtype), op_name(row.op), row.median_us, algbw, algbw * busbw_factor(), wrong.c_str(),
+              dtype_name(row.dtype), op_text(row.op), row.median_us, algbw, algbw * busbw_factor(), wrong.c_str(),
               gb_per_s(row.nic_bytes, row.median_us), row.p99_us);
 #pragma GCC diagnostic pop
   std::fflush(stdout);
@@ -116,7 +133,7 @@ nlohmann::json Report::to_json() const {
     nlohmann::json one = {{"size", row.bytes},
                           {"count", row.count},
                           {"type", dtype_name(row.dtype)},
-                          {"redop", op_name(row.op)},
+                          {"redop", op_text(row.op)},
                           {"time_us", row.median_us},
                           {"p99_us", row.p99_us},
                           {"algbw_gb_s", algbw},
@@ -126,6 +143,7 @@ nlohmann::json Report::to_json() const {
     results.push_back(std::move(one));
   }
   return {{"version", redsum_version()},
+          {"collective", kCollectiveNames[static_cast<int>(options_.collective)]},
           {"world_size", ranks_},
           {"mode", options_.mode},
           {"transport", transport_name()},

@@ -11,7 +11,8 @@
 
 namespace perf {
 
-// One row. Bandwidths follow from these numbers: algbw = bytes / t, busbw = algbw x 2(n-1)/n,
+// One row. `bytes` are those of the whole (all parts of a reduce_scatter or all_gather). Bandwidths follow from these
+// numbers: algbw = bytes / t, busbw = algbw x the collective's factor, as in nccl-tests,
 // nicbw = nic_bytes / t (what really went through one NIC in its busier direction, headers included).
 struct Row {
   std::uint64_t bytes = 0;
@@ -38,7 +39,8 @@ class Report {
 
  private:
   nlohmann::json to_json() const;
-  double busbw_factor() const { return 2.0 * (ranks_ - 1) / ranks_; }
+  double busbw_factor() const;
+  const char* op_text(redsum_op op) const;  // "none" where nothing is reduced
   const PerfOptions& options_;
   bool prints_;
   int ranks_;

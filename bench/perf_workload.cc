@@ -135,7 +135,8 @@ std::int64_t Replay::check() {
   std::vector<redsum::Handle> in_flight(buffers_.size());
   const auto finish = [&](std::size_t b) {
     in_flight[b % in_flight.size()].wait();
-    wrong += static_cast<std::int64_t>(pattern.count_wrong(buffers_[b % buffers_.size()].data(), bucket_elements(b)));
+    wrong +=
+        static_cast<std::int64_t>(pattern.count_wrong(buffers_[b % buffers_.size()].data(), 0, bucket_elements(b)));
   };
   for (std::size_t b = 0; b < buckets_.size(); ++b) {
     if (b >= in_flight.size()) finish(b - in_flight.size());

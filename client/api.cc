@@ -87,9 +87,10 @@ struct Request {
   wire::Kind kind;
   redsum_dtype dtype;
   redsum_op op;
-  std::int32_t root;  // broadcast, reduce
-  const redsum_tensor* tensors;
-  std::size_t tensor_count;
+  std::int32_t root = 0;                   // broadcast, reduce
+  const redsum_tensor* tensors = nullptr;  // of those without parts
+  std::size_t tensor_count = 0;
+  client::PartsArguments parts{};  // reduce_scatter, all_gather
 };
 
 Status start(redsum_comm* comm, const Request& request, const redsum_call_options* options, redsum_handle** handle) {
@@ -106,6 +107,11 @@ Status start(redsum_comm* comm, const Request& request, const redsum_call_option
   call->description.root = static_cast<std::uint32_t>(request.root);
   REDSUM_RETURN_IF_ERROR(
       client::fill_options(options_or_default(options), comm->job->options().operation_timeout, *call));
+  if (wire::has_parts(request.kind)) {
+    const auto members = static_cast<std::uint32_t>(comm->members.size());
+    REDSUM_RETURN_IF_ERROR(client::fill_parts(request.parts, comm->rank, members, *call));
+    return submit(*comm, std::move(call), handle);
+  }
   const bool reads = request.kind != wire::Kind::broadcast || is_root;
   const bool writes = request.kind == wire::Kind::broadcast ? !is_root : request.kind != wire::Kind::reduce || is_root;
   REDSUM_RETURN_IF_ERROR(fill_tensors(request.tensors, request.tensor_count, reads, writes, *call));
@@ -159,10 +165,7 @@ void redsum_options_init(redsum_options* options) {
 }
 
 void redsum_call_options_init(redsum_call_options* options) {
-  *options = redsum_call_options{};
-  options->struct_bytes = sizeof *options;
-  options->wire_dtype = -1;
-  options->prescale = options->postscale = 1.0;
+  *options = client::options_or_default(nullptr);
 }
 
 redsum_status redsum_init(const redsum_options* given, redsum_comm** world) {
@@ -252,6 +255,45 @@ redsum_status redsum_broadcast(redsum_comm* comm, const redsum_tensor* tensors, 
                                int32_t root, const redsum_call_options* options, redsum_handle** handle) {
   return guarded([&] {
     return start(comm, {wire::Kind::broadcast, dtype, REDSUM_SUM, root, tensors, tensor_count}, options, handle);
+  });
+}
+
+redsum_status redsum_reduce_scatter(redsum_comm* comm, const void* input, void* output, uint64_t count,
+                                    redsum_dtype dtype, redsum_op op, const redsum_call_options* options,
+                                    redsum_handle** handle) {
+  return guarded([&] {
+    return start(comm, {.kind = wire::Kind::reduce_scatter, .dtype = dtype, .op = op, .parts = {input, output, count}},
+                 options, handle);
+  });
+}
+
+redsum_status redsum_reduce_scatter_v(redsum_comm* comm, const void* input, void* output, const uint64_t* counts,
+                                      redsum_dtype dtype, redsum_op op, const redsum_call_options* options,
+                                      redsum_handle** handle) {
+  return guarded([&]() -> Status {
+    if (!counts) return invalid("counts is NULL");
+    return start(comm,
+                 {.kind = wire::Kind::reduce_scatter, .dtype = dtype, .op = op, .parts = {input, output, 0, counts}},
+                 options, handle);
+  });
+}
+
+redsum_status redsum_all_gather(redsum_comm* comm, const void* input, void* output, uint64_t count, redsum_dtype dtype,
+                                const redsum_call_options* options, redsum_handle** handle) {
+  return guarded([&] {
+    return start(comm,
+                 {.kind = wire::Kind::all_gather, .dtype = dtype, .op = REDSUM_SUM, .parts = {input, output, count}},
+                 options, handle);
+  });
+}
+
+redsum_status redsum_all_gather_v(redsum_comm* comm, const void* input, void* output, const uint64_t* counts,
+                                  redsum_dtype dtype, const redsum_call_options* options, redsum_handle** handle) {
+  return guarded([&]() -> Status {
+    if (!counts) return invalid("counts is NULL");
+    return start(
+        comm, {.kind = wire::Kind::all_gather, .dtype = dtype, .op = REDSUM_SUM, .parts = {input, output, 0, counts}},
+        options, handle);
   });
 }
 

@@ -100,6 +100,15 @@ void put_back(const Call& call, std::uint64_t offset, std::uint64_t count, const
              });
 }
 
+bool overwrites_input(const Call& call, std::uint64_t offset, std::uint64_t count) {
+  bool found = false;
+  if (call.in_place)
+    for_pieces(call, offset, count, [&](const Tensor& tensor, std::uint64_t, std::uint64_t, std::uint64_t) {
+      found = found || tensor.input == tensor.output;
+    });
+  return found;
+}
+
 const std::byte* contiguous_input(const Call& call, std::uint64_t offset, std::uint64_t count) {
   const std::byte* found = nullptr;
   const std::size_t bytes = dtype_bytes(call.description.dtype);

@@ -9,6 +9,7 @@
 #include <mutex>
 #include <vector>
 
+#include "client/core/chunk_layout.h"
 #include "transport/base/status.h"
 #include "transport/base/time.h"
 #include "transport/base/types.h"
@@ -16,7 +17,8 @@
 
 namespace redsum::client {
 
-// A piece of a call's data; the memory is the user's.
+// A piece of a call's data; the memory is the user's. Where this rank only sends or only receives it, the other address
+// is nullptr.
 struct Tensor {
   const std::byte* input = nullptr;
   std::byte* output = nullptr;
@@ -37,7 +39,8 @@ class Call {
   TimeNs submitted = 0, deadline = kNever;
   DurationNs timeout = 0;  // for messages
 
-  // -- the progress agent's alone: copies of the input by chunk, dtype as the user's; see ProgressAgent
+  // -- the progress agent's alone: the layout, and copies of the input by chunk, dtype as the user's; see ProgressAgent
+  ChunkLayout layout;
   std::vector<std::byte*> backups;
   std::size_t backup_bytes = 0;  // of one block
 
@@ -68,6 +71,8 @@ void scatter(const Call& call, std::uint64_t offset, std::uint64_t count, DType 
 // left out of both (their places in the block hold nothing).
 void save_in_place(const Call& call, std::uint64_t offset, std::uint64_t count, std::byte* to);
 void put_back(const Call& call, std::uint64_t offset, std::uint64_t count, const std::byte* from);
+// Some of the elements will be overwritten by their result.
+bool overwrites_input(const Call& call, std::uint64_t offset, std::uint64_t count);
 // The elements where they lie, when they lie in one tensor's input (output); otherwise nullptr.
 const std::byte* contiguous_input(const Call& call, std::uint64_t offset, std::uint64_t count);
 std::byte* contiguous_output(const Call& call, std::uint64_t offset, std::uint64_t count);

@@ -27,8 +27,10 @@ Status check_kind(redsum_dtype dtype, redsum_op op) {
 }
 
 redsum_call_options options_or_default(const redsum_call_options* given) {
-  redsum_call_options options;
-  redsum_call_options_init(&options);
+  redsum_call_options options{};
+  options.struct_bytes = sizeof options;
+  options.wire_dtype = -1;
+  options.prescale = options.postscale = 1.0;
   if (given)
     std::memcpy(&options, given, std::min(given->struct_bytes ? given->struct_bytes : sizeof options, sizeof options));
   if (given && given->struct_bytes == 0) {  // zero-initialised: zeros mean the defaults
@@ -45,11 +47,11 @@ Status fill_options(const redsum_call_options& options, DurationNs default_timeo
   if (options.wire_dtype >= 0 && static_cast<DType>(options.wire_dtype) != description.dtype) {
     const auto wire_dtype = static_cast<DType>(options.wire_dtype);
     if (description.dtype != DType::fp32 || (wire_dtype != DType::bf16 && wire_dtype != DType::fp16) ||
-        (description.kind != wire::Kind::allreduce && description.kind != wire::Kind::reduce))
+        (wire::has_one_source(description.kind)))
       return {Code::unsupported, "wire dtype " + std::string(dtype_name(wire_dtype)) + " for a " +
                                      std::string(wire::kind_name(description.kind)) + " of " +
                                      std::string(dtype_name(description.dtype)) +
-                                     "; an allreduce or reduce of fp32 may travel as bf16 or fp16"};
+                                     "; reductions of fp32 may travel as bf16 or fp16"};
     description.wire_dtype = wire_dtype;
   }
   description.prescale = options.prescale;
@@ -68,11 +70,23 @@ Status fill_options(const redsum_call_options& options, DurationNs default_timeo
   return {};
 }
 
+namespace {
+
+constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 62;  // of one call
+
+Status check_alignment(const std::string& name, DType dtype, std::uintptr_t address) {
+  const std::size_t bytes = dtype_bytes(dtype);
+  const std::size_t alignment = std::min<std::size_t>(bytes, dtype_is_complex(dtype) ? bytes / 2 : 8);
+  if (address % alignment == 0) return {};
+  return invalid(name + ": an address is not a multiple of " + std::to_string(alignment) + " bytes, as " +
+                 std::string(dtype_name(dtype)) + " needs");
+}
+
+}  // namespace
+
 Status fill_tensors(const redsum_tensor* tensors, std::size_t count, bool reads, bool writes, Call& call) {
   if (count != 0 && !tensors) return invalid("tensors is NULL, tensor_count is " + std::to_string(count));
   const std::size_t bytes = dtype_bytes(call.description.dtype);
-  const std::size_t alignment = std::min<std::size_t>(bytes, dtype_is_complex(call.description.dtype) ? bytes / 2 : 8);
-  constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 62;
   std::uint64_t first = 0;
   for (std::size_t i = 0; i < count; ++i) {
     const redsum_tensor& tensor = tensors[i];
@@ -83,9 +97,7 @@ Status fill_tensors(const redsum_tensor* tensors, std::size_t count, bool reads,
                out = reinterpret_cast<std::uintptr_t>(tensor.output);
     if ((reads && !in) || (writes && !out))
       return invalid(name + ": " + (in ? "output" : "input") + " is NULL, count is " + std::to_string(tensor.count));
-    if (in % alignment != 0 || out % alignment != 0)
-      return invalid(name + ": an address is not a multiple of " + std::to_string(alignment) + " bytes, as " +
-                     std::string(dtype_name(call.description.dtype)) + " needs");
+    REDSUM_RETURN_IF_ERROR(check_alignment(name, call.description.dtype, in | out));
     if (in && out && in != out && in < out + tensor.count * bytes && out < in + tensor.count * bytes)
       return invalid(name + ": output overlaps input without being equal to it");
     call.tensors.push_back(
@@ -94,6 +106,46 @@ Status fill_tensors(const redsum_tensor* tensors, std::size_t count, bool reads,
     first += tensor.count;
   }
   call.description.count = first;
+  return {};
+}
+
+Status fill_parts(const PartsArguments& given, std::uint32_t rank, std::uint32_t members, Call& call) {
+  wire::CallDescription& description = call.description;
+  const std::size_t bytes = dtype_bytes(description.dtype);
+  if (given.counts) description.parts.assign(given.counts, given.counts + members);
+  std::uint64_t first = 0, own_first = 0;
+  for (std::uint32_t r = 0; r < members; ++r) {
+    const std::uint64_t part = given.counts ? given.counts[r] : given.count;
+    if (r == rank) own_first = first;
+    if (part > kMostBytes / bytes - first) return invalid("the call has more than 2^62 bytes");
+    first += part;
+  }
+  description.count = first;
+  if (first == 0) return {};
+  const bool scatters = description.kind == wire::Kind::reduce_scatter;
+  const std::uint64_t own = description.part(rank, members);
+  const auto in = reinterpret_cast<std::uintptr_t>(given.input), out = reinterpret_cast<std::uintptr_t>(given.output);
+  if ((!in && (scatters || own != 0)) || (!out && (!scatters || own != 0)))
+    return invalid(std::string(in ? "output" : "input") + " is NULL, this rank has " + std::to_string(own) + " of " +
+                   std::to_string(first) + " elements");
+  REDSUM_RETURN_IF_ERROR(check_alignment("input or output", description.dtype, in | out));
+  const std::uintptr_t whole = scatters ? in : out, part = scatters ? out : in;
+  const std::uintptr_t own_at = whole + own_first * bytes;
+  if (own != 0 && part != own_at && part < whole + first * bytes && whole < part + own * bytes)
+    return invalid("input and output overlap; in place, this rank's part is " + std::to_string(own_first * bytes) +
+                   " bytes behind the beginning of the whole");
+  call.in_place = own != 0 && part == own_at;
+  const auto* input = static_cast<const std::byte*>(given.input);
+  auto* output = static_cast<std::byte*>(given.output);
+  const auto add = [&](std::uint64_t at, std::uint64_t count, bool is_own) {
+    if (count == 0) return;
+    const std::byte* from = scatters ? input + at * bytes : is_own ? input : nullptr;
+    std::byte* to = !scatters ? output + at * bytes : is_own ? output : nullptr;
+    call.tensors.push_back({from, to, count, at});
+  };
+  add(0, own_first, false);
+  add(own_first, own, true);
+  add(own_first + own, first - own_first - own, false);
   return {};
 }
 

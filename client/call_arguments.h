@@ -24,4 +24,14 @@ Status fill_options(const redsum_call_options& options, DurationNs default_timeo
 // Fills tensors and count. `reads`, `writes`: whether this rank's inputs and outputs are used at all.
 Status fill_tensors(const redsum_tensor* tensors, std::size_t count, bool reads, bool writes, Call& call);
 
+// The buffers of a reduce_scatter (input: all parts, output: this rank's) or an all_gather (the other way round).
+struct PartsArguments {
+  const void* input = nullptr;
+  void* output = nullptr;
+  std::uint64_t count = 0;
+  const std::uint64_t* counts = nullptr;  // one for each rank; nullptr: `count` for all
+};
+// Fills tensors, count and description.parts.
+Status fill_parts(const PartsArguments& given, std::uint32_t rank, std::uint32_t members, Call& call);
+
 }  // namespace redsum::client

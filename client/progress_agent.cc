@@ -20,9 +20,9 @@ std::size_t place_stride(std::uint32_t chunk_bytes) {
   return wire::kHeaderBytes + (chunk_bytes + wire::kScalePrefixBytes + 63) / 64 * 64;
 }
 
-// A chunk whose result will land on the input of which a copy has to be kept.
-bool overwrites_input(const Call& call, const ChunkSend& send) {
-  return send.result_elements != 0 && call.rollback && call.in_place;
+bool is_source(const Call& call, const Tensor& tensor, Rank rank) {
+  if (call.description.kind == wire::Kind::broadcast) return call.description.root == rank.value;
+  return tensor.input != nullptr;  // all_gather: the own part
 }
 
 std::string seconds(DurationNs ns) {
@@ -56,7 +56,7 @@ ProgressAgent::ProgressAgent(Clock clock, Reports reports) : clock_(std::move(cl
 ProgressAgent::~ProgressAgent() {
   for (auto& communicator : communicators_)
     for (auto& [sequence, call] : communicator->calls) {
-      roll_back(*call, *communicator->core);
+      roll_back(*call);
       call->complete({Code::closed, "the job was left while the call was pending"}, 0);
     }
 }
@@ -122,7 +122,7 @@ void ProgressAgent::end(Communicator& communicator, const Status& why, Origin or
   auto calls = std::move(communicator.calls);
   communicator.calls.clear();
   for (auto& [sequence, call] : calls) {
-    roll_back(*call, *communicator.core);
+    roll_back(*call);
     call->complete(why, 0);
   }
 }
@@ -149,6 +149,7 @@ void ProgressAgent::submit(CommunicatorId id, CallPtr call) {
   wake_at(std::min(last_call_ + kTick, call->deadline));
   Call& pending = *call;
   communicator->calls.emplace(pending.sequence, std::move(call));
+  pending.layout = communicator->core->layout(pending.description);
   communicator->core->submit(pending.sequence, pending.description);
   pump(*communicator);
 }
@@ -164,7 +165,7 @@ void ProgressAgent::pump(Communicator& communicator) {
   ChunkSend send;
   while (communicator.closed.ok() && communicator.core->next_send(send)) {
     Call& call = *communicator.calls.find(send.sequence)->second;
-    if (overwrites_input(call, send) &&
+    if (call.rollback && overwrites_input(call, send.header.element_offset, send.result_elements) &&
         !keep_backup(call, send.header.chunk, send.header.element_offset, send.result_elements)) {
       end(communicator,
           {Code::resource_exhausted, "no memory for the copy that call " + std::to_string(send.sequence) +
@@ -182,10 +183,9 @@ void ProgressAgent::pump(Communicator& communicator) {
 // Copies the chunk's input aside; true when that is done.
 bool ProgressAgent::keep_backup(Call& call, std::uint32_t chunk, std::uint64_t offset, std::uint64_t elements) {
   if (call.backups.empty()) {
-    const std::uint64_t most = std::min<std::uint64_t>(
-        record_.settings.chunk_bytes / dtype_bytes(call.description.wire_dtype), call.description.count);
-    call.backup_bytes = most * dtype_bytes(call.description.dtype);
-    call.backups.resize((call.description.count + most - 1) / most);
+    call.backup_bytes =
+        std::min(call.layout.most_elements(), call.description.count) * dtype_bytes(call.description.dtype);
+    call.backups.resize(call.layout.chunks());
   }
   std::byte*& block = call.backups[chunk];
   if (!block) block = blocks_.take(call.backup_bytes);
@@ -204,7 +204,7 @@ ConstBytes ProgressAgent::payload_of(Communicator& communicator, Call& call, con
   if (send.elements == 0) return {};
   const wire::CallDescription& description = call.description;
   if (description.wire_dtype == description.dtype && !header.has(wire::kFlagScaled)) {
-    if (!call.backups.empty()) return {call.backups[header.chunk], header.payload_bytes};
+    if (!call.backups.empty() && call.backups[header.chunk]) return {call.backups[header.chunk], header.payload_bytes};
     if (const std::byte* input = contiguous_input(call, header.element_offset, send.elements))
       return {input, header.payload_bytes};
   }
@@ -260,21 +260,19 @@ void ProgressAgent::finish(Communicator& communicator, Sequence sequence) {
   communicator.calls.erase(found);
   drop_backups(*call);
   const wire::CallDescription& description = call->description;
-  // The root of a broadcast gets no payload back; where it wants its input in other memory, that is a local copy.
-  if (description.kind == wire::Kind::broadcast && description.root == communicator.core->rank().value)
+  // Who spreads its data gets no payload back; where it wants it in other memory, that is a local copy.
+  if (wire::has_one_source(description.kind))
     for (const Tensor& tensor : call->tensors)
-      if (tensor.output && tensor.output != tensor.input)
+      if (is_source(*call, tensor, communicator.core->rank()) && tensor.output && tensor.output != tensor.input)
         std::memcpy(tensor.output, tensor.input, tensor.count * dtype_bytes(description.dtype));
   call->complete({}, communicator.core->members());
 }
 
-void ProgressAgent::roll_back(Call& call, const CommunicatorCore& core) {
-  const std::uint64_t chunk = core.settings().chunk_bytes / dtype_bytes(call.description.wire_dtype);
-  for (std::size_t i = 0; i < call.backups.size(); ++i) {
-    if (!call.backups[i] || !call.rollback || mutant("no_rollback")) continue;
-    const std::uint64_t offset = i * chunk;
-    const std::uint64_t elements = std::min(chunk, call.description.count - offset);
-    put_back(call, offset, elements, call.backups[i]);
+void ProgressAgent::roll_back(Call& call) {
+  for (std::uint32_t chunk = 0; chunk < call.backups.size(); ++chunk) {
+    if (!call.backups[chunk] || !call.rollback || mutant("no_rollback")) continue;
+    const ChunkPiece piece = call.layout.at(chunk);
+    put_back(call, piece.offset, piece.elements, call.backups[chunk]);
   }
   drop_backups(call);
 }

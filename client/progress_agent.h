@@ -104,7 +104,7 @@ class ProgressAgent final : public transport::LaneSink {
   enum class Origin { here, told };
   void end(Communicator& communicator, const Status& why, Origin origin);
   void finish(Communicator& communicator, Sequence sequence);
-  void roll_back(Call& call, const CommunicatorCore& core);
+  void roll_back(Call& call);
   void drop_backups(Call& call);
   Status timeout_error(const Communicator& communicator, const Call& call, TimeNs now) const;
   void check_deadlines(Communicator& communicator, TimeNs now);

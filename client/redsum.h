@@ -169,6 +169,30 @@ REDSUM_API redsum_status redsum_reduce(redsum_comm* comm, const redsum_tensor* t
                                        redsum_dtype dtype, redsum_op op, int32_t root,
                                        const redsum_call_options* options, redsum_handle** handle);
 
+/**
+ * The reduction of `input` (count elements for each rank, in the order of the ranks) is spread: this rank's `count`
+ * elements of it arrive in `output`. In place: output = input + rank x count elements; otherwise they must not overlap.
+ * After an error a buffer in place equals its input, as with an all-reduce. `_v`: counts[r] elements for rank r; one
+ * for each rank of the communicator, copied, the same on every rank; 0 is fine, with any pointer for that part.
+ */
+REDSUM_API redsum_status redsum_reduce_scatter(redsum_comm* comm, const void* input, void* output, uint64_t count,
+                                               redsum_dtype dtype, redsum_op op, const redsum_call_options* options,
+                                               redsum_handle** handle);
+REDSUM_API redsum_status redsum_reduce_scatter_v(redsum_comm* comm, const void* input, void* output,
+                                                 const uint64_t* counts, redsum_dtype dtype, redsum_op op,
+                                                 const redsum_call_options* options, redsum_handle** handle);
+
+/**
+ * Every rank's `input` (count elements) arrives in every rank's `output`, one after another in the order of the ranks.
+ * In place: input = output + rank x count elements; otherwise they must not overlap. `_v`: as above.
+ */
+REDSUM_API redsum_status redsum_all_gather(redsum_comm* comm, const void* input, void* output, uint64_t count,
+                                           redsum_dtype dtype, const redsum_call_options* options,
+                                           redsum_handle** handle);
+REDSUM_API redsum_status redsum_all_gather_v(redsum_comm* comm, const void* input, void* output, const uint64_t* counts,
+                                             redsum_dtype dtype, const redsum_call_options* options,
+                                             redsum_handle** handle);
+
 /** Completes when every rank has submitted it and all earlier calls of the communicator are complete everywhere. */
 REDSUM_API redsum_status redsum_barrier(redsum_comm* comm, const redsum_call_options* options, redsum_handle** handle);
 

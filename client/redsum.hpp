@@ -265,6 +265,51 @@ class Communicator {
     return reduce(&tensor, 1, dtype_of<typename Container::value_type>(), op, root, options);
   }
 
+  // The reduction of size() x count elements, of which this rank gets its part; of any dtype, then of the type's.
+  Handle reduce_scatter(const void* input, void* output, std::size_t count, redsum_dtype dtype,
+                        redsum_op op = REDSUM_SUM, const CallOptions& options = {}) {
+    const redsum_call_options c = to_c(options);
+    redsum_handle* handle = nullptr;
+    throw_if_failed(redsum_reduce_scatter(comm_, input, output, count, dtype, op, &c, &handle));
+    return Handle(handle);
+  }
+  template <typename T>
+  Handle reduce_scatter(const T* input, T* output, std::size_t count, redsum_op op = REDSUM_SUM,
+                        const CallOptions& options = {}) {
+    return reduce_scatter(input, output, count, dtype_of<T>(), op, options);
+  }
+  template <typename T>
+  Handle reduce_scatter_v(const T* input, T* output, const std::vector<std::uint64_t>& counts,
+                          redsum_op op = REDSUM_SUM, const CallOptions& options = {}) {
+    throw_if_not_one_each(counts);
+    const redsum_call_options c = to_c(options);
+    redsum_handle* handle = nullptr;
+    throw_if_failed(redsum_reduce_scatter_v(comm_, input, output, counts.data(), dtype_of<T>(), op, &c, &handle));
+    return Handle(handle);
+  }
+
+  // Every rank's elements arrive in every rank's output, in the order of the ranks.
+  Handle all_gather(const void* input, void* output, std::size_t count, redsum_dtype dtype,
+                    const CallOptions& options = {}) {
+    const redsum_call_options c = to_c(options);
+    redsum_handle* handle = nullptr;
+    throw_if_failed(redsum_all_gather(comm_, input, output, count, dtype, &c, &handle));
+    return Handle(handle);
+  }
+  template <typename T>
+  Handle all_gather(const T* input, T* output, std::size_t count, const CallOptions& options = {}) {
+    return all_gather(input, output, count, dtype_of<T>(), options);
+  }
+  template <typename T>
+  Handle all_gather_v(const T* input, T* output, const std::vector<std::uint64_t>& counts,
+                      const CallOptions& options = {}) {
+    throw_if_not_one_each(counts);
+    const redsum_call_options c = to_c(options);
+    redsum_handle* handle = nullptr;
+    throw_if_failed(redsum_all_gather_v(comm_, input, output, counts.data(), dtype_of<T>(), &c, &handle));
+    return Handle(handle);
+  }
+
   // Returns when every rank is here and all earlier calls are complete everywhere.
   void barrier(const CallOptions& options = {}) {
     const redsum_call_options c = to_c(options);
@@ -274,6 +319,11 @@ class Communicator {
   }
 
  private:
+  void throw_if_not_one_each(const std::vector<std::uint64_t>& counts) const {
+    if (counts.size() != static_cast<std::size_t>(size()))
+      throw Error(REDSUM_INVALID_ARGUMENT,
+                  "counts has " + std::to_string(counts.size()) + " entries for " + std::to_string(size()) + " ranks");
+  }
   explicit Communicator(redsum_comm* comm) noexcept : comm_(comm) {}
   static redsum_call_options to_c(const CallOptions& options) noexcept {
     redsum_call_options c;

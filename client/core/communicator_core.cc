@@ -31,10 +31,9 @@ void CommunicatorCore::submit(Sequence sequence, const wire::CallDescription& de
   call.description = description;
   call.signature = description.signature();
   const std::size_t element = dtype_bytes(description.wire_dtype);
-  call.chunk_elements = settings_.chunk_bytes / element;
-  const std::uint64_t count = description.count;
-  call.small = count <= settings_.small_bytes / element;
-  call.chunks = call.small ? 1 : static_cast<std::uint32_t>((count + call.chunk_elements - 1) / call.chunk_elements);
+  call.layout = layout(description);
+  call.chunks = call.layout.chunks();
+  call.small = description.count <= settings_.small_bytes / element && call.chunks == 1;
   Numbering& numbering = call.small ? small_ : bulk_;
   call.first_number = numbering.submitted;
   numbering.submitted += call.chunks;
@@ -67,25 +66,30 @@ void CommunicatorCore::forget(Numbering& numbering, Sequence sequence) {
   calls_.erase(std::find_if(calls_.begin(), calls_.end(), [&](const Call& call) { return call.sequence == sequence; }));
 }
 
-std::uint64_t CommunicatorCore::elements_of(const Call& call, std::uint32_t chunk) const {
-  if (call.chunks == 1) return call.description.count;
-  return std::min(call.chunk_elements, call.description.count - chunk * call.chunk_elements);
-}
-
 // A barrier is sent once everything submitted before it is complete here: so its completion says that of all ranks.
 bool CommunicatorCore::may_send(const Call& call) const {
   return call.description.kind != Kind::barrier || calls_.front().sequence == call.sequence;
 }
 
-bool CommunicatorCore::sends_data(const Call& call) const {
-  return call.description.kind != Kind::broadcast || call.description.root == rank_.value;
+bool CommunicatorCore::sends_data(const Call& call, const ChunkPiece& piece) const {
+  if (call.description.kind == Kind::broadcast) return call.description.root == rank_.value;
+  return call.description.kind != Kind::all_gather || piece.owner == rank_.value;
 }
 
-// The root of a broadcast has its data already; of a reduce only the root gets the result.
-bool CommunicatorCore::receives_data(const Call& call) const {
-  const bool is_root = call.description.root == rank_.value;
-  if (call.description.kind == Kind::broadcast) return !is_root;
-  return call.description.kind != Kind::reduce || is_root;
+// Whose data is spread has it already; a reduction for one rank goes to that rank alone.
+bool CommunicatorCore::receives_data(const Call& call, const ChunkPiece& piece) const {
+  switch (call.description.kind) {
+    case Kind::broadcast:
+      return call.description.root != rank_.value;
+    case Kind::all_gather:
+      return piece.owner != rank_.value;
+    case Kind::reduce:
+      return call.description.root == rank_.value;
+    case Kind::reduce_scatter:
+      return piece.owner == rank_.value;
+    default:
+      return true;
+  }
 }
 
 void CommunicatorCore::fill(const Call& call, std::uint64_t number, std::uint16_t shard, std::uint16_t place,
@@ -94,8 +98,10 @@ void CommunicatorCore::fill(const Call& call, std::uint64_t number, std::uint16_
   const auto chunk = static_cast<std::uint32_t>(number - call.first_number);
   send.sequence = call.sequence;
   send.shard = shard;
-  send.elements = elements_of(call, chunk);
-  send.result_elements = receives_data(call) ? send.elements : 0;
+  const ChunkPiece piece = call.layout.at(chunk);
+  const bool receives = receives_data(call, piece);
+  send.elements = piece.elements;
+  send.result_elements = receives ? piece.elements : 0;
   wire::Header& header = send.header;
   header = wire::Header{};
   header.type = wire::FrameType::contribution;
@@ -107,14 +113,14 @@ void CommunicatorCore::fill(const Call& call, std::uint64_t number, std::uint16_
   header.communicator = id_.value;
   header.chunk = chunk;
   header.sequence = call.sequence;
-  header.element_offset = chunk * call.chunk_elements;
+  header.element_offset = piece.offset;
   header.signature = call.signature;
   header.contributors = 1;
   if (call.small) header.flags |= wire::kFlagSmall;
   if (description.prescale != 1.0 || description.postscale != 1.0) header.flags |= wire::kFlagScaled;
   header.set_kind(description.kind);
-  if (!receives_data(call)) header.flags |= wire::kFlagNoResult;
-  const bool has_data = send.elements != 0 && sends_data(call);
+  if (!receives) header.flags |= wire::kFlagNoResult;
+  const bool has_data = send.elements != 0 && sends_data(call, piece);
   if (!has_data) {
     header.flags |= wire::kFlagHeaderOnly;
     send.elements = 0;
@@ -173,17 +179,15 @@ Result<ChunkResult> CommunicatorCore::on_result(std::uint16_t shard, const wire:
   if (header.chunk != chunk) return refuse("chunk", header.chunk, chunk);
   if (header.signature != call->signature) return refuse("signature", header.signature, call->signature);
   if (header.contributors != members_) return refuse("contributors", header.contributors, members_);
-  const std::uint64_t elements = elements_of(*call, chunk);
-  const std::uint64_t bytes = !receives_data(*call) ? 0 : elements * dtype_bytes(call->description.wire_dtype);
+  const ChunkPiece piece = call->layout.at(chunk);
+  const std::uint64_t bytes =
+      receives_data(*call, piece) ? piece.elements * dtype_bytes(call->description.wire_dtype) : 0;
   if (header.payload_bytes != bytes) return refuse("payload", header.payload_bytes, bytes);
 
   ++progress.held;
-  const ChunkResult result{call->sequence,
-                           chunk,
-                           chunk * call->chunk_elements,
-                           bytes == 0 ? 0 : elements,
-                           header.contributors,
-                           ++call->held == call->chunks};
+  const ChunkResult result{call->sequence,      chunk,
+                           piece.offset,        bytes == 0 ? 0 : piece.elements,
+                           header.contributors, ++call->held == call->chunks};
   if (result.call_complete) forget(numbering, result.sequence);
   return result;
 }

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "client/core/chunk_layout.h"
 #include "client/core/numbering.h"
 #include "transport/base/status.h"
 #include "transport/base/types.h"
@@ -49,6 +50,7 @@ class CommunicatorCore {
 
   // Sequences come from the caller, ascending without gaps.
   void submit(Sequence sequence, const wire::CallDescription& call);
+  ChunkLayout layout(const wire::CallDescription& call) const { return {call, members_, settings_.chunk_bytes}; }
   // The next chunk that the windows allow, small ones first; false: none, now. The caller must send what it gets.
   bool next_send(ChunkSend& send);
   // A result on the lane of `shard`. An error means that the shard broke the protocol.
@@ -68,8 +70,8 @@ class CommunicatorCore {
     std::uint64_t signature = 0;
     std::uint64_t first_number = 0;  // in its numbering
     std::uint32_t chunks = 1;
-    std::uint32_t held = 0;            // results
-    std::uint64_t chunk_elements = 0;  // of every chunk but the last
+    std::uint32_t held = 0;  // results
+    ChunkLayout layout;
     bool small = false;
   };
   // Progress on one shard in one numbering; local numbers.
@@ -92,9 +94,9 @@ class CommunicatorCore {
   bool next_of(Numbering& numbering, ChunkSend& send);
   bool may_send(const Call& call) const;
   void fill(const Call& call, std::uint64_t number, std::uint16_t shard, std::uint16_t place, ChunkSend& send) const;
-  std::uint64_t elements_of(const Call& call, std::uint32_t chunk) const;
-  bool sends_data(const Call& call) const;     // this rank has payload to contribute
-  bool receives_data(const Call& call) const;  // this rank gets the payload of results
+  // This rank has payload to contribute to the chunk; gets the payload of its result.
+  bool sends_data(const Call& call, const ChunkPiece& piece) const;
+  bool receives_data(const Call& call, const ChunkPiece& piece) const;
 
   const CommunicatorId id_;
   const Rank rank_;

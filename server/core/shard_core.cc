@@ -10,8 +10,8 @@
 namespace redsum::server {
 namespace {
 
-// The first field in which a contribution differs from what the slot's other ranks sent; nullptr: they agree. A
-// broadcast has payload from one rank only, so payload sizes are compared between ranks that have any.
+// The first field in which a contribution differs from what the slot's other ranks sent; nullptr: they agree. Where
+// only one rank has payload, sizes are not compared.
 const char* disagreement(const wire::Header& first, const wire::Header& other) {
   if (first.sequence != other.sequence) return "sequence";
   if (first.chunk != other.chunk) return "chunk";
@@ -21,7 +21,7 @@ const char* disagreement(const wire::Header& first, const wire::Header& other) {
   if (first.op != other.op) return "op";
   if (first.element_offset != other.element_offset) return "element offset";
   if (first.has(wire::kFlagScaled) != other.has(wire::kFlagScaled)) return "scales";
-  if (first.kind() != wire::Kind::broadcast && first.payload_bytes != other.payload_bytes) return "payload bytes";
+  if (!wire::has_one_source(first.kind()) && first.payload_bytes != other.payload_bytes) return "payload bytes";
   return nullptr;
 }
 
@@ -129,7 +129,7 @@ Status ShardCore::on_arrival(BoardIndex index, Rank rank, const wire::Header& he
   }
   board.no_result[std::size_t{header.place} * board.members + rank.value] = header.has(wire::kFlagNoResult);
   const bool has_payload = !header.has(wire::kFlagHeaderOnly);
-  if (header.kind() == wire::Kind::broadcast && has_payload) {
+  if (wire::has_one_source(header.kind()) && has_payload) {
     slot.only = rank;
     slot.first.payload_bytes = header.payload_bytes;
     slot.first.flags &= static_cast<std::uint16_t>(~wire::kFlagHeaderOnly);

@@ -30,7 +30,7 @@ struct Fold {
   PlaceIndex place;
   std::uint8_t buffer = 0;   // which of the place's two result buffers
   wire::Header like;         // kind, dtype, op, flags; payload_bytes includes the scale prefix
-  std::optional<Rank> only;  // broadcast: the only rank with payload
+  std::optional<Rank> only;  // broadcast, all_gather: the only rank with payload
   std::uint32_t contributors = 0;
 };
 

@@ -45,6 +45,15 @@ def test_world_sizes(bench, size):
     run_perf(bench, size, 2, "-b", "4", "-e", "256K", "-f", "8", "-d", "fp32,int8,bf16", "-o", "sum,avg", "-n", "2", "-w", "0")
 
 
+@pytest.mark.parametrize("collective", ["reduce", "broadcast", "reduce_scatter", "all_gather"])
+@pytest.mark.parametrize("size", [1, 3, 8])
+def test_every_collective(bench, collective, size):
+    output = run_perf(bench, size, 2, "--collective", collective, "-b", "4", "-e", "1M", "-f", "16", "-d", "fp32,int8,bf16",
+                      "-o", "sum,avg", "-n", "2", "-w", "0", "-I", size % 2)
+    reduces = collective.startswith("reduce")
+    assert {row[3] for row in rows(output)} == ({"sum", "avg"} if reduces else {"none"})
+
+
 @pytest.mark.parametrize("reducers", [1, 3])
 def test_reducer_counts(bench, reducers):
     run_perf(bench, 3, reducers, "-b", "4", "-e", "1M", "-f", "16", "-d", "fp32", "-o", "all", "-n", "2", "-w", "0")

@@ -40,6 +40,20 @@ void draw_pieces(Prng& random, PlannedCall& planned) {
   planned.pieces.push_back(left);
 }
 
+// Equal parts, or parts of any size, also none.
+void draw_parts(Prng& random, std::uint64_t members, wire::CallDescription& call) {
+  if (random.chance(50)) {
+    call.count = call.count / members * members;
+    return;
+  }
+  std::uint64_t left = call.count;
+  for (std::uint64_t rank = 0; rank + 1 < members; ++rank) {
+    call.parts.push_back(random.chance(20) ? 0 : random.below(left + 1));
+    left -= call.parts.back();
+  }
+  call.parts.push_back(left);
+}
+
 // Values whose sum depends on the order in which they are added.
 constexpr float kTouchy[] = {1e8f, 1.0f, -1e8f, 0.5f, 3.0f, -2.25f, 65504.0f, 1e-3f, -7.0f, 1e4f};
 
@@ -63,19 +77,23 @@ std::vector<PlannedCall> draw_script(Prng& random, std::size_t calls, std::size_
     PlannedCall planned;
     planned.group = groups > 1 && random.chance(40) ? 1 : 0;
     wire::CallDescription& call = planned.call;
-    const std::uint64_t kind = random.below(10);
-    call.kind = kind == 0 ? Kind::barrier : kind == 1 ? Kind::broadcast : kind == 2 ? Kind::reduce : Kind::allreduce;
+    constexpr Kind kKinds[] = {Kind::barrier,        Kind::broadcast,  Kind::reduce,    Kind::reduce_scatter,
+                               Kind::reduce_scatter, Kind::all_gather, Kind::allreduce, Kind::allreduce,
+                               Kind::allreduce,      Kind::allreduce,  Kind::allreduce, Kind::allreduce};
+    call.kind = kKinds[random.below(std::size(kKinds))];
+    const std::uint64_t members = planned.group == 1 ? sub_members : world;
     call.dtype = call.kind == Kind::barrier ? DType::uint8 : kTypes[random.below(std::size(kTypes))];
     call.wire_dtype = call.dtype;
-    if (call.kind == Kind::allreduce || call.kind == Kind::reduce) {
+    if (!wire::has_one_source(call.kind) && call.kind != Kind::barrier) {
       call.op = kOps[random.below(std::size(kOps))];
       if (call.dtype == DType::fp32 && random.chance(25))
         call.wire_dtype = random.chance(50) ? DType::bf16 : DType::fp16;
       if (dtype_is_float(call.dtype) && random.chance(15)) call.prescale = 0.5, call.postscale = 3.0;
     }
     if (call.kind == Kind::broadcast || call.kind == Kind::reduce)
-      call.root = static_cast<std::uint32_t>(random.below(planned.group == 1 ? sub_members : world));
+      call.root = static_cast<std::uint32_t>(random.below(members));
     if (call.kind != Kind::barrier) call.count = draw_count(random, chunk_bytes, dtype_bytes(call.wire_dtype));
+    if (wire::has_parts(call.kind)) draw_parts(random, members, call);
     planned.in_place = random.chance(60);
     planned.wait_for_it = random.chance(40);
     planned.data_seed = random.next();
@@ -103,10 +121,29 @@ std::vector<std::byte> input_of(const PlannedCall& planned, std::uint32_t rank) 
   return data;
 }
 
+PartBytes part_of(const PlannedCall& planned, std::uint32_t members, std::uint32_t rank) {
+  const wire::CallDescription& call = planned.call;
+  const std::size_t element = dtype_bytes(call.dtype);
+  if (!wire::has_parts(call.kind)) return {0, call.count * element};
+  std::uint64_t first = 0;
+  for (std::uint32_t r = 0; r < rank; ++r) first += call.part(r, members);
+  return {first * element, (first + call.part(rank, members)) * element};
+}
+
 std::vector<std::byte> expected_of(const PlannedCall& planned, std::uint32_t members, std::uint32_t rank) {
   const wire::CallDescription& call = planned.call;
   if (call.kind == Kind::broadcast) return input_of(planned, call.root);
   std::vector<std::byte> result = input_of(planned, rank);
+  if (call.kind == Kind::all_gather) {
+    for (std::uint32_t r = 0; r < members; ++r) {
+      const std::vector<std::byte> input = input_of(planned, r);
+      const PartBytes part = part_of(planned, members, r);
+      std::copy(input.begin() + static_cast<std::ptrdiff_t>(part.first),
+                input.begin() + static_cast<std::ptrdiff_t>(part.end),
+                result.begin() + static_cast<std::ptrdiff_t>(part.first));
+    }
+    return result;
+  }
   if (call.kind == Kind::barrier || call.count == 0) return result;
   if (call.kind == Kind::reduce && call.root != rank) return result;
   std::vector<std::vector<std::byte>> contributions;

@@ -23,9 +23,15 @@ struct PlannedCall {
 std::vector<PlannedCall> draw_script(Prng& random, std::size_t calls, std::size_t world, std::size_t groups,
                                      std::size_t sub_members, std::uint32_t chunk_bytes);
 
-// What `rank` (of the call's communicator) contributes.
+// What `rank` (of the call's communicator) contributes; of an all_gather only its own part counts.
 std::vector<std::byte> input_of(const PlannedCall& planned, std::uint32_t rank);
-// What must be in its output: the left fold in rank order of the whole call at once, without chunks.
+// The bytes of a rank's part: first and end. The whole, where the call has no parts.
+struct PartBytes {
+  std::size_t first = 0, end = 0;
+};
+PartBytes part_of(const PlannedCall& planned, std::uint32_t members, std::uint32_t rank);
+// What must be in its output: the left fold in rank order of the whole call at once, without chunks. Of a
+// reduce_scatter only the rank's part is looked at.
 std::vector<std::byte> expected_of(const PlannedCall& planned, std::uint32_t members, std::uint32_t rank);
 
 }  // namespace redsum::sim

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "client/call_arguments.h"
+
 namespace redsum::sim {
 namespace {
 
@@ -142,6 +144,29 @@ void World::run_agent(ReducerProcess& reducer, Shard& shard) {
   net_.at(due, [this, &reducer, &shard] { run_agent(reducer, shard); });
 }
 
+void World::fill_tensors(const PlannedCall& planned, std::uint32_t rank, Submitted& submitted,
+                         client::Call& call) const {
+  const std::size_t element = dtype_bytes(planned.call.dtype);
+  std::byte* in = submitted.input.data();
+  std::byte* out = planned.in_place ? in : submitted.output.data();
+  if (wire::has_parts(planned.call.kind)) {
+    const std::uint32_t members = members_of(planned.group);
+    const std::size_t own = part_of(planned, members, rank).first;
+    const bool scatters = planned.call.kind == wire::Kind::reduce_scatter;
+    const std::vector<std::uint64_t>& parts = planned.call.parts;
+    const Status status = client::fill_parts({in + (scatters ? 0 : own), out + (scatters ? own : 0),
+                                              planned.call.count / members, parts.empty() ? nullptr : parts.data()},
+                                             rank, members, call);
+    if (!status) throw Broken("buffers are refused: " + status.to_string());
+    return;
+  }
+  std::uint64_t first = 0;
+  for (const std::uint64_t count : planned.pieces) {
+    if (count != 0) call.tensors.push_back({in + first * element, out + first * element, count, first});
+    first += count;
+  }
+}
+
 void World::submit_next(Worker& worker) {
   // Calls of the second communicator are others' business for a rank that is not in it.
   while (worker.next < script_.size() && script_[worker.next].group == 1 &&
@@ -164,7 +189,7 @@ void World::submit_next(Worker& worker) {
   call->description = planned.call;
   if (fault_ == Fault::mismatch && worker.rank == victim_ && submitted.planned == bad_call_) {
     fault_done_ = true;
-    if (planned.call.kind != wire::Kind::allreduce)
+    if (planned.call.kind != wire::Kind::allreduce && !wire::has_parts(planned.call.kind))
       call->description.kind = wire::Kind::allreduce;
     else
       call->description.op = planned.call.op == Op::sum ? Op::max : Op::sum;
@@ -174,14 +199,7 @@ void World::submit_next(Worker& worker) {
   call->submitted = net_.now();
   call->timeout = (fault_ == Fault::absent_rank ? 2 : 60) * kSecond;
   call->deadline = net_.now() + call->timeout;
-  const std::size_t element = dtype_bytes(planned.call.dtype);
-  std::byte* out = planned.in_place ? submitted.input.data() : submitted.output.data();
-  std::uint64_t first = 0;
-  for (const std::uint64_t count : planned.pieces) {
-    if (count != 0)
-      call->tensors.push_back({submitted.input.data() + first * element, out + first * element, count, first});
-    first += count;
-  }
+  fill_tensors(planned, rank_in(planned.group, worker.rank), submitted, *call);
   call->on_complete([this, &worker, &submitted](const Status& status) { on_end(worker, submitted, status); });
   submitted.call = call;
   worker.calls.push_back(std::move(owned));

@@ -92,6 +92,7 @@ class World {
   void run_agent(Worker& worker);
   void run_agent(ReducerProcess& reducer, Shard& shard);
   void submit_next(Worker& worker);
+  void fill_tensors(const PlannedCall& planned, std::uint32_t rank, Submitted& submitted, client::Call& call) const;
   void inject();
   void kill(Worker& worker);
   void kill(ReducerProcess& reducer);

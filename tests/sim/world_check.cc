@@ -7,6 +7,16 @@
 
 namespace redsum::sim {
 
+namespace {
+
+bool same(const std::vector<std::byte>& left, const std::vector<std::byte>& right, PartBytes part) {
+  return std::equal(left.begin() + static_cast<std::ptrdiff_t>(part.first),
+                    left.begin() + static_cast<std::ptrdiff_t>(part.end),
+                    right.begin() + static_cast<std::ptrdiff_t>(part.first));
+}
+
+}  // namespace
+
 std::uint32_t World::members_of(std::size_t group) const {
   return group == 0 ? world_size_ : static_cast<std::uint32_t>(sub_.size());
 }
@@ -63,7 +73,11 @@ void World::check_call(const Worker& worker, const Submitted& submitted) const {
     const bool never_created = planned.group == 1 && worker.group_ids[1] == 0xFFFF && status.code() == Code::closed;
     if (!never_created && !error_is_right(status, planned))
       throw Broken(name + " ended with the wrong error: " + status.to_string());
-    if (submitted.input != submitted.before) throw Broken(name + " failed and its input has changed");
+    // The other ranks' parts of an all_gather in place are output only.
+    const bool part_only = planned.call.kind == wire::Kind::all_gather;
+    const PartBytes part = part_of(planned, members_of(planned.group), rank_in(planned.group, worker.rank));
+    if (part_only ? !same(submitted.input, submitted.before, part) : submitted.input != submitted.before)
+      throw Broken(name + " failed and its input has changed");
     return;
   }
   if (fault_ == Fault::mismatch && fault_done_ && submitted.planned == bad_call_ && members_of(planned.group) > 1)
@@ -78,7 +92,12 @@ void World::check_call(const Worker& worker, const Submitted& submitted) const {
   // Who gets no result of a reduce keeps its memory as it was.
   const bool no_result = planned.call.kind == wire::Kind::reduce && planned.call.root != rank;
   if (no_result && !planned.in_place) return;
-  if (got != expected) throw Broken(name + " has wrong bits");
+  const bool part_only = planned.call.kind == wire::Kind::reduce_scatter;
+  const PartBytes part = part_of(planned, members_of(planned.group), rank);
+  if (part_only ? !same(got, expected, part) : got != expected) throw Broken(name + " has wrong bits");
+  if (part_only && planned.in_place &&
+      (!same(got, submitted.before, {0, part.first}) || !same(got, submitted.before, {part.end, got.size()})))
+    throw Broken(name + " wrote other ranks' parts");
   if (!planned.in_place && submitted.input != submitted.before) throw Broken(name + " wrote its input");
   if (submitted.call->contributors() != members_of(planned.group)) throw Broken(name + " counts other contributors");
 }

@@ -157,14 +157,14 @@ TEST(Pattern, NoticesEveryKindOfDamage) {
   const perf::Pattern pattern(spec, count);
   std::vector<float> buffer(count);
   pattern.fill_input(buffer.data(), count);
-  EXPECT_EQ(pattern.count_wrong(buffer.data(), count), 0u);
+  EXPECT_EQ(pattern.count_wrong(buffer.data(), 0, count), 0u);
   const float kept = buffer[count - 1];
   buffer[count - 1] = std::nextafter(kept, 1e9f);
-  EXPECT_EQ(pattern.count_wrong(buffer.data(), count), 1u);
+  EXPECT_EQ(pattern.count_wrong(buffer.data(), 0, count), 1u);
   buffer[count - 1] = kept;
   std::vector<float> shifted = buffer;  // a chunk in another chunk's place
   std::memcpy(shifted.data(), buffer.data() + 16384, 16384 * sizeof(float));
-  EXPECT_GT(pattern.count_wrong(shifted.data(), count), 16000u);
+  EXPECT_GT(pattern.count_wrong(shifted.data(), 0, count), 16000u);
 }
 
 TEST(Pattern, RanksDifferAndOrderMatters) {

@@ -89,6 +89,28 @@ redsum_status redsum_broadcast(redsum_comm*, const redsum_tensor* tensors, size_
   state.root = root;
   return give_handle(handle, options);
 }
+redsum_status redsum_reduce_scatter(redsum_comm*, const void* input, void* output, uint64_t count, redsum_dtype dtype,
+                                    redsum_op op, const redsum_call_options* options, redsum_handle** handle) {
+  state.tensors = {{input, output, count}};
+  state.dtype = dtype;
+  state.op = op;
+  return give_handle(handle, options);
+}
+redsum_status redsum_reduce_scatter_v(redsum_comm* comm, const void* input, void* output, const uint64_t* counts,
+                                      redsum_dtype dtype, redsum_op op, const redsum_call_options* options,
+                                      redsum_handle** handle) {
+  return redsum_reduce_scatter(comm, input, output, counts[2], dtype, op, options, handle);
+}
+redsum_status redsum_all_gather(redsum_comm*, const void* input, void* output, uint64_t count, redsum_dtype dtype,
+                                const redsum_call_options* options, redsum_handle** handle) {
+  state.tensors = {{input, output, count}};
+  state.dtype = dtype;
+  return give_handle(handle, options);
+}
+redsum_status redsum_all_gather_v(redsum_comm* comm, const void* input, void* output, const uint64_t* counts,
+                                  redsum_dtype dtype, const redsum_call_options* options, redsum_handle** handle) {
+  return redsum_all_gather(comm, input, output, counts[2], dtype, options, handle);
+}
 redsum_status redsum_barrier(redsum_comm*, const redsum_call_options* options, redsum_handle** handle) {
   return give_handle(handle, options);
 }

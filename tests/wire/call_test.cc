@@ -27,6 +27,7 @@ std::vector<std::pair<std::string, CallDescription>> variations(const CallDescri
   add("count", [](CallDescription& c) { c.count += 1; });
   add("prescale", [](CallDescription& c) { c.prescale = 0.5; });
   add("postscale", [](CallDescription& c) { c.postscale = 0.5; });
+  add("number of parts", [](CallDescription& c) { c.parts = {4000, 96}; });
   add("key", [](CallDescription& c) { c.key = "layer1"; });
   return all;
 }
@@ -45,7 +46,8 @@ TEST(Signature, differs_in_every_field) {
 TEST(Signature, has_stable_values) {
   EXPECT_EQ(CallDescription{}.signature(), 0x2C230D641D71BABFull);
   EXPECT_EQ(sample().signature(), 0x53F459AAB6613740ull);
-  CallDescription full{Kind::reduce, DType::fp32, DType::fp16, Op::avg, 7, 1ull << 40, 0.125, -3.0, "encoder.layer.0"};
+  CallDescription full{Kind::reduce, DType::fp32, DType::fp16, Op::avg,           7,
+                       1ull << 40,   0.125,       -3.0,        "encoder.layer.0", {}};
   EXPECT_EQ(full.signature(), 0x7A46DE1432BFA537ull);
 }
 
@@ -54,6 +56,16 @@ TEST(Signature, key_ends_matter) {
   a.key = "x";
   b.key = std::string("x\0", 2);
   EXPECT_NE(a.signature(), b.signature());
+}
+
+TEST(Difference, names_the_part_that_differs) {
+  CallDescription a = sample(), b = sample();
+  a.parts = {4000, 90, 6};
+  b.parts = {4000, 80, 16};
+  EXPECT_NE(a.signature(), b.signature());
+  EXPECT_EQ(difference(a, b).field, "count of part 1");
+  EXPECT_EQ(difference(a, b).left, "90");
+  EXPECT_EQ(difference(a, b).right, "80");
 }
 
 TEST(Difference, names_the_field_and_both_values) {

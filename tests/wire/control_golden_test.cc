@@ -69,11 +69,19 @@ TEST(ControlText, of_trouble) {
   expect_text(Heartbeat{7}, R"({"count":7,"type":"heartbeat"})");
   expect_text(Mismatched{"j", 1, 2}, R"({"communicator":1,"job":"j","sequence":2,"type":"mismatched"})");
   expect_text(Describe{1, 2}, R"({"communicator":1,"sequence":2,"type":"describe"})");
-  const CallDescription call{
-      Kind::reduce, DType::fp8_e4m3, DType::bf16, Op::avg, 3, 1000, 0.1, -std::numeric_limits<double>::infinity(), "w"};
+  const CallDescription call{Kind::reduce,
+                             DType::fp8_e4m3,
+                             DType::bf16,
+                             Op::avg,
+                             3,
+                             1000,
+                             0.1,
+                             -std::numeric_limits<double>::infinity(),
+                             "w",
+                             {18446744073709551615ull, 0}};
   expect_text(
       Waiting{1, 2, call},
-      R"({"call":{"count":1000,"dtype":"fp8_e4m3","key":"w","kind":"reduce","op":"avg","postscale":"fff0000000000000",)"
+      R"({"call":{"count":1000,"dtype":"fp8_e4m3","key":"w","kind":"reduce","op":"avg","parts":[18446744073709551615,0],"postscale":"fff0000000000000",)"
       R"("prescale":"3fb999999999999a","root":3,"wire_dtype":"bf16"},"communicator":1,"sequence":2,"type":"waiting"})");
   expect_text(Stalled{1, 2, {3, 4}, 2},
               R"({"communicator":1,"missing":[3,4],"missing_count":2,"sequence":2,"type":"stalled"})");

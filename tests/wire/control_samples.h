@@ -73,6 +73,7 @@ inline CallDescription call(Prng& random) {
   c.prescale = std::bit_cast<double>(random.next());  // any bits: NaN, infinities, subnormals
   c.postscale = std::bit_cast<double>(random.next());
   c.key = text(random);
+  for (std::uint64_t parts = random.below(5); parts != 0; --parts) c.parts.push_back(u64(random));
   return c;
 }
 

@@ -40,6 +40,7 @@ std::uint64_t CallDescription::signature() const noexcept {
   hash.add(std::bit_cast<std::uint64_t>(postscale));
   hash.add(key.size());
   for (const char c : key) hash.add(static_cast<unsigned char>(c));
+  for (const std::uint64_t part : parts) hash.add(part);
   return hash.value();
 }
 
@@ -49,7 +50,8 @@ std::string CallDescription::to_string() const {
   text += " of " + std::to_string(count) + " " + std::string(dtype_name(dtype));
   if (wire_dtype != dtype) text += " (wire " + std::string(dtype_name(wire_dtype)) + ")";
   if (kind == Kind::broadcast || kind == Kind::reduce) text += " root " + std::to_string(root);
-  if (kind != Kind::broadcast && kind != Kind::all_gather) text += ", " + std::string(op_name(op));
+  if (!parts.empty()) text += " in parts";
+  if (!has_one_source(kind)) text += ", " + std::string(op_name(op));
   if (prescale != 1.0 || postscale != 1.0) text += ", scales " + number(prescale) + " and " + number(postscale);
   if (!key.empty()) text += ", key '" + key + "'";
   return text;
@@ -59,6 +61,11 @@ Difference difference(const CallDescription& l, const CallDescription& r) {
   if (l.kind != r.kind) return {"kind", std::string(kind_name(l.kind)), std::string(kind_name(r.kind))};
   if (l.key != r.key) return {"key", "'" + l.key + "'", "'" + r.key + "'"};
   if (l.count != r.count) return {"count", std::to_string(l.count), std::to_string(r.count)};
+  if (l.parts.size() != r.parts.size())
+    return {"number of parts", std::to_string(l.parts.size()), std::to_string(r.parts.size())};
+  for (std::size_t i = 0; i < l.parts.size(); ++i)
+    if (l.parts[i] != r.parts[i])
+      return {"count of part " + std::to_string(i), std::to_string(l.parts[i]), std::to_string(r.parts[i])};
   if (l.dtype != r.dtype) return {"dtype", std::string(dtype_name(l.dtype)), std::string(dtype_name(r.dtype))};
   if (l.wire_dtype != r.wire_dtype)
     return {"wire dtype", std::string(dtype_name(l.wire_dtype)), std::string(dtype_name(r.wire_dtype))};

@@ -4,6 +4,7 @@
 #pragma once
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "kernels/dtype.h"
 #include "transport/wire/header.h"
@@ -19,9 +20,13 @@ struct CallDescription {
   std::uint64_t count = 0;  // elements of the whole call, all tensors together
   double prescale = 1.0;
   double postscale = 1.0;
-  std::string key;  // empty: calls match by order
+  std::string key;                   // empty: calls match by order
+  std::vector<std::uint64_t> parts;  // reduce_scatter, all_gather: elements of each rank; empty: equal parts
 
   bool operator==(const CallDescription&) const = default;
+  std::uint64_t part(std::uint32_t rank, std::uint32_t members) const {
+    return parts.empty() ? count / members : parts[rank];
+  }
   std::uint64_t signature() const noexcept;
   std::string to_string() const;  // "allreduce of 4096 fp32 (wire bf16), sum"
 };

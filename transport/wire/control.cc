@@ -189,7 +189,7 @@ class Reader {
     values.resize(found->size());
     for (std::size_t i = 0; i < values.size() && status_; ++i) {
       if constexpr (std::is_integral_v<T>) {
-        values[i] = static_cast<T>(unsigned_of((*found)[i], name, 0, kMaxRanks - 1));
+        values[i] = static_cast<T>(unsigned_of((*found)[i], name, 0, sizeof(T) == 8 ? kLargest<T> : kMaxRanks - 1));
       } else {
         inside((*found)[i], name, values[i]);
       }

@@ -89,6 +89,7 @@ void fields(auto& io, Is<CallDescription> auto& m) {
   io.real("prescale", m.prescale);
   io.real("postscale", m.postscale);
   io.text("key", m.key);
+  io.list("parts", m.parts);
 }
 
 void fields(auto& io, Is<Join> auto& m) {

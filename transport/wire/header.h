@@ -46,6 +46,15 @@ constexpr std::string_view kind_name(Kind kind) noexcept {
   return i < kKindCount ? kNames[i] : std::string_view("?");
 }
 
+// Each chunk of these has payload from one rank only: nothing is folded.
+constexpr bool has_one_source(Kind kind) noexcept {
+  return kind == Kind::broadcast || kind == Kind::all_gather;
+}
+// The elements of these are the ranks' parts, one after another.
+constexpr bool has_parts(Kind kind) noexcept {
+  return kind == Kind::reduce_scatter || kind == Kind::all_gather;
+}
+
 // Bits of Header::flags. Bits 8-11 hold the Kind.
 inline constexpr std::uint16_t kFlagSmall = 1 << 0;       // of the small numbering, else of the bulk numbering
 inline constexpr std::uint16_t kFlagHeaderOnly = 1 << 1;  // no payload on purpose: takes part, has or wants no data
