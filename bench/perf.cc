@@ -38,7 +38,9 @@ int main(int argc, char** argv) {
   perf::PerfOptions options;
   if (const int code = perf::parse_options(argc, argv, options); code >= 0) return code;
   try {
-    redsum::Communicator world;
+    redsum::Options job;
+    job.mode = options.mode == "direct" ? REDSUM_MODE_DIRECT : REDSUM_MODE_SERVER;
+    redsum::Communicator world(job);
     const int code = options.workload_file.empty() ? run_table(options, world) : perf::run_workload(options, world);
     world.close();
     return code;

@@ -82,6 +82,13 @@ Status submit(redsum_comm& comm, CallPtr call, redsum_handle** handle) {
   return {};
 }
 
+// To a caller whose struct has `bytes` bytes: that of an older or newer version of the header.
+template <typename T>
+void write_sized(T* to, T value, std::size_t bytes) {
+  value.struct_bytes = std::min(bytes, sizeof value);
+  std::memcpy(static_cast<void*>(to), &value, value.struct_bytes);
+}
+
 // One collective as a caller asks for it.
 struct Request {
   wire::Kind kind;
@@ -158,14 +165,14 @@ redsum_status redsum_op_from_name(const char* name, redsum_op* op) {
   });
 }
 
-void redsum_options_init(redsum_options* options) {
-  *options = redsum_options{};
-  options->struct_bytes = sizeof *options;
-  client::options_from_environment(*options);
+void redsum_options_init_sized(redsum_options* options, size_t struct_bytes) {
+  redsum_options all{};
+  client::options_from_environment(all);
+  write_sized(options, all, struct_bytes);
 }
 
-void redsum_call_options_init(redsum_call_options* options) {
-  *options = client::options_or_default(nullptr);
+void redsum_call_options_init_sized(redsum_call_options* options, size_t struct_bytes) {
+  write_sized(options, client::options_or_default(nullptr), struct_bytes);
 }
 
 redsum_status redsum_init(const redsum_options* given, redsum_comm** world) {

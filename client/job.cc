@@ -67,8 +67,18 @@ Job::Job(const Options& options)
       worker_(reports()),
       progress_thread_("redsum-data") {}
 
+Status Job::start_reducer() {
+  auto started = start_own_reducer({options_.job_id, options_.rank, options_.coordinators, options_.data_address,
+                                    options_.pool_key, options_.heartbeat_timeout});
+  if (!started) return started.error();
+  own_reducer_ = std::move(*started);
+  return {};
+}
+
 Result<std::shared_ptr<Job>> Job::join(const Options& options) {
   std::shared_ptr<Job> job(new Job(options));
+  if (options.mode == wire::Mode::direct)
+    if (Status status = job->start_reducer(); !status) return failure(std::move(status));
   auto transport = tcp::make_transport(job->progress_thread_.loop(), job->worker_.progress);
   if (!transport) return failure(transport.error());
   job->transport_ = std::move(*transport);
@@ -126,6 +136,7 @@ void Job::begin() {
     join.version = REDSUM_VERSION;
     join.settings.chunk_bytes = options_.chunk_bytes;
     join.settings.window = options_.window;
+    join.settings.mode = options_.mode;
     join.limit_ms =
         static_cast<std::uint32_t>(std::clamp<DurationNs>((deadline_ - last_heard_) / kMillisecond, 1, 1 << 30));
     send(join);
@@ -244,6 +255,7 @@ void Job::coordinator_lost(const Status& why) {
 
 // Everything of this job ends.
 void Job::end(const Status& why) {
+  ended_ = true;
   finish_join(why);
   while (!creations_.empty()) finish_create(creations_.begin()->first, failure(why));
   progress_thread_.loop().post([this, why] { worker_.progress.fail_all(why); });
@@ -299,6 +311,8 @@ void Job::close_communicator(CommunicatorId id, std::uint64_t calls) {
 void Job::leave(std::uint64_t calls) {
   close_locally(CommunicatorId(0));
   loop_.post([this, calls] { send(wire::Leave{calls}); });
+  // Results of this worker's reducer may still be on their way to the others.
+  if (own_reducer_ && !ended_) own_reducer_->wait_until_idle(options_.operation_timeout);
 }
 
 Status Job::closed(CommunicatorId id) const {
@@ -316,6 +330,12 @@ void Job::submit(CommunicatorId id, CallPtr call) {
 transport::Transport::Counters Job::counters() {
   transport::Transport::Counters counters;
   progress_thread_.call([&] { counters = transport_->counters(); });
+  if (!own_reducer_) return counters;
+  const transport::Transport::Counters more = own_reducer_->counters();
+  counters.bytes_sent += more.bytes_sent;
+  counters.bytes_received += more.bytes_received;
+  counters.frames_sent += more.frames_sent;
+  counters.frames_received += more.frames_received;
   return counters;
 }
 

@@ -11,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "client/direct/own_reducer.h"
 #include "client/options.h"
 #include "client/progress_agent.h"
 #include "transport/agent.h"
@@ -40,6 +41,7 @@ class Job {
 
  private:
   explicit Job(const Options& options);
+  Status start_reducer();  // direct mode
 
   // The progress thread's agent: takes submissions in, then lets ProgressAgent work.
   class Worker final : public Agent {
@@ -80,6 +82,7 @@ class Job {
 
   const Options options_;
   const Incarnation incarnation_;
+  std::unique_ptr<OwnReducer> own_reducer_;  // direct mode
   Worker worker_;
   AgentThread progress_thread_;
   std::unique_ptr<transport::Transport> transport_;
@@ -109,6 +112,7 @@ class Job {
   mutable std::mutex closed_mutex_;
   std::map<CommunicatorId, Status> closed_;
   std::atomic<bool> any_closed_{false};
+  std::atomic<bool> ended_{false};  // the whole job, by an error
   std::thread thread_;
 };
 

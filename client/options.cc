@@ -40,6 +40,13 @@ std::int64_t seconds_ns(const char* name, std::int64_t otherwise) {
   return static_cast<std::int64_t>(value * 1e9);
 }
 
+// -1: the variable names no mode.
+std::int32_t mode_from_environment() {
+  const char* text = variable({"REDSUM_MODE"});
+  if (!text || std::strcmp(text, "server") == 0) return REDSUM_MODE_SERVER;
+  return std::strcmp(text, "direct") == 0 ? static_cast<std::int32_t>(REDSUM_MODE_DIRECT) : -1;
+}
+
 Status bad(const char* field, const std::string& value, const char* expected) {
   return {Code::invalid_argument, std::string(field) + " is '" + value + "'; expected " + expected};
 }
@@ -85,6 +92,8 @@ void options_from_environment(redsum_options& o) {
   o.connect_timeout_ns = seconds_ns("REDSUM_CONNECT_TIMEOUT", 60 * kSecond);
   o.operation_timeout_ns = seconds_ns("REDSUM_OPERATION_TIMEOUT", 300 * kSecond);
   o.heartbeat_timeout_ns = seconds_ns("REDSUM_HEARTBEAT_TIMEOUT", 3 * kSecond);
+  o.mode = mode_from_environment();
+  o.data_address = variable({"REDSUM_DATA_ADDRESS"});
 }
 
 Result<Options> check_options(const redsum_options& o) {
@@ -113,12 +122,18 @@ Result<Options> check_options(const redsum_options& o) {
     return failure(Code::invalid_argument,
                    "a timeout is not positive; expected seconds > 0 (REDSUM_CONNECT_TIMEOUT, "
                    "REDSUM_OPERATION_TIMEOUT, REDSUM_HEARTBEAT_TIMEOUT)");
+  if (o.mode != REDSUM_MODE_SERVER && o.mode != REDSUM_MODE_DIRECT)
+    return failure(
+        Code::invalid_argument,
+        "mode is none of REDSUM_MODE_SERVER and REDSUM_MODE_DIRECT; expected 'server' or 'direct' (REDSUM_MODE)");
   auto secret = read_secret(o.secret_file ? o.secret_file : "");
   if (!secret) return failure(secret.error());
   result.pool_key = wire::key_from_secret(*secret);
   result.rank = static_cast<std::uint32_t>(o.rank);
   result.world_size = static_cast<std::uint32_t>(o.world_size);
   result.chunk_bytes = o.chunk_bytes;
+  result.mode = o.mode == REDSUM_MODE_DIRECT ? wire::Mode::direct : wire::Mode::server;
+  result.data_address = o.data_address ? o.data_address : "";
   result.window = static_cast<std::uint16_t>(o.window);
   result.connect_timeout = o.connect_timeout_ns;
   result.operation_timeout = o.operation_timeout_ns;

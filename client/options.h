@@ -8,6 +8,7 @@
 #include "client/redsum.h"
 #include "transport/base/status.h"
 #include "transport/base/time.h"
+#include "transport/wire/control.h"
 #include "transport/wire/handshake.h"
 
 namespace redsum::client {
@@ -19,6 +20,8 @@ struct Options {
   std::uint32_t rank = 0, world_size = 1;
   std::uint32_t chunk_bytes = 0;
   std::uint16_t window = 0;
+  wire::Mode mode = wire::Mode::server;
+  std::string data_address;  // direct mode: where this worker's reducer listens; empty: found by itself
   DurationNs connect_timeout = 60 * kSecond;
   DurationNs operation_timeout = 300 * kSecond;
   DurationNs heartbeat_timeout = 3 * kSecond;

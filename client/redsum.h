@@ -71,14 +71,23 @@ typedef enum redsum_dtype {
 /** Reductions: a left fold in rank order. AVG divides the sum once by the number of contributors. */
 typedef enum redsum_op { REDSUM_SUM = 0, REDSUM_PROD = 1, REDSUM_MIN = 2, REDSUM_MAX = 3, REDSUM_AVG = 4 } redsum_op;
 
+/** Who sums for a job. The same on every rank; the bits of results are the same in both. */
+typedef enum redsum_mode {
+  REDSUM_MODE_SERVER =
+      0, /**< the reducers of the pool: a worker sends and receives S bytes per all-reduce of S bytes */
+  REDSUM_MODE_DIRECT =
+      1 /**< the workers themselves, each an equal share: 2(n-1)/n x S bytes each way, no pool needed */
+} redsum_mode;
+
 typedef struct redsum_comm redsum_comm;     /**< an ordered group of workers */
 typedef struct redsum_handle redsum_handle; /**< one submitted collective */
 
 /**
  * How a process joins a job. Always start from redsum_options_init(), which sets the defaults and then what the
  * environment says: REDSUM_COORDINATOR, REDSUM_JOB_ID, REDSUM_SECRET_FILE, REDSUM_CHUNK_BYTES, REDSUM_WINDOW,
- * REDSUM_*_TIMEOUT (seconds), and rank and world size from REDSUM_RANK/REDSUM_WORLD_SIZE, RANK/WORLD_SIZE (torchrun),
- * OMPI_COMM_WORLD_*, PMI_*, SLURM_PROCID/SLURM_NTASKS. Strings are copied by redsum_init.
+ * REDSUM_MODE (server, direct), REDSUM_DATA_ADDRESS, REDSUM_*_TIMEOUT (seconds), and rank and world size from
+ * REDSUM_RANK/REDSUM_WORLD_SIZE, RANK/WORLD_SIZE (torchrun), OMPI_COMM_WORLD_*, PMI_*, SLURM_PROCID/SLURM_NTASKS.
+ * Strings are copied by redsum_init.
  */
 typedef struct redsum_options {
   size_t struct_bytes;          /**< sizeof(redsum_options) of the caller; set by redsum_options_init */
@@ -92,6 +101,9 @@ typedef struct redsum_options {
   int64_t connect_timeout_ns;   /**< until all ranks have joined and all lanes are open. Default 60 s */
   int64_t operation_timeout_ns; /**< of one collective, from its submission. Default 300 s */
   int64_t heartbeat_timeout_ns; /**< silence after which a peer is lost. Default 3 s */
+  int32_t mode;                 /**< a redsum_mode. Default REDSUM_MODE_SERVER, or what REDSUM_MODE says */
+  const char* data_address;     /**< direct mode: host[:port] where this rank listens for the others; NULL or "": the
+                                     interface that leads to the coordinator, any port (REDSUM_DATA_ADDRESS) */
 } redsum_options;
 
 /** One piece of a collective's data. A list of them is one collective, in that order, as if they were contiguous. */
@@ -124,8 +136,18 @@ REDSUM_API size_t redsum_dtype_bytes(redsum_dtype dtype); /**< 0 for a number th
 REDSUM_API redsum_status redsum_dtype_from_name(const char* name, redsum_dtype* dtype); /**< "fp32", "bf16", ... */
 REDSUM_API redsum_status redsum_op_from_name(const char* name, redsum_op* op);          /**< "sum", "avg", ... */
 
-REDSUM_API void redsum_options_init(redsum_options* options);
-REDSUM_API void redsum_call_options_init(redsum_call_options* options);
+/**
+ * Write the defaults into the first struct_bytes bytes, and struct_bytes itself. The short forms below pass the size
+ * that the caller was compiled with, so that a program goes on to work with a library whose structs have grown.
+ */
+REDSUM_API void redsum_options_init_sized(redsum_options* options, size_t struct_bytes);
+REDSUM_API void redsum_call_options_init_sized(redsum_call_options* options, size_t struct_bytes);
+static inline void redsum_options_init(redsum_options* options) {
+  redsum_options_init_sized(options, sizeof *options);
+}
+static inline void redsum_call_options_init(redsum_call_options* options) {
+  redsum_call_options_init_sized(options, sizeof *options);
+}
 
 /**
  * Joins the job and returns the communicator of all its workers. Blocks until every rank has joined, at most

@@ -79,8 +79,11 @@ struct Options {
     connect_timeout = std::chrono::nanoseconds(c.connect_timeout_ns);
     operation_timeout = std::chrono::nanoseconds(c.operation_timeout_ns);
     heartbeat_timeout = std::chrono::nanoseconds(c.heartbeat_timeout_ns);
+    mode = static_cast<redsum_mode>(c.mode);
+    data_address = c.data_address ? c.data_address : "";
   }
-  std::string coordinator, job_id, secret_file;
+  std::string coordinator, job_id, secret_file, data_address;
+  redsum_mode mode;
   int rank, world_size;
   std::uint32_t chunk_bytes, window;
   std::chrono::nanoseconds connect_timeout, operation_timeout, heartbeat_timeout;
@@ -172,6 +175,8 @@ class Communicator {
     c.connect_timeout_ns = options.connect_timeout.count();
     c.operation_timeout_ns = options.operation_timeout.count();
     c.heartbeat_timeout_ns = options.heartbeat_timeout.count();
+    c.mode = options.mode;
+    c.data_address = options.data_address.c_str();
     throw_if_failed(redsum_init(&c, &comm_));
   }
   static Communicator init(const Options& options = Options()) { return Communicator(options); }

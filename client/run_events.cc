@@ -128,7 +128,8 @@ void Supervisor::on_ports() {
     coordinator_address_ = pool_.coordinator_report().control_address;
     if (!coordinator_address_.empty()) start_reducers();
   }
-  if (stage_ != Stage::reducers || !pool_.coordinator_report().ready) return;
+  if (stage_ != Stage::reducers) return;
+  if (options_.reducers > 0 && !pool_.coordinator_report().ready) return;  // ready: it has all its reducers
   for (int i = 0; i < options_.reducers; ++i) {
     if (!pool_.reducer_report(i).ready) return;
   }

@@ -5,6 +5,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -82,7 +83,8 @@ SpawnSpec Pool::daemon(const std::string& name, const std::string& role, const s
 
 SpawnSpec Pool::coordinator() const {
   SpawnSpec spec = daemon("coordinator", "coordinator", "coordinator.json");
-  for (const std::string& word : {std::string("--coordinator.min_reducers"), std::to_string(options_.reducers)}) {
+  for (const std::string& word :
+       {std::string("--coordinator.min_reducers"), std::to_string(std::max(options_.reducers, 1))}) {
     spec.arguments.push_back(word);
   }
   return spec;

@@ -61,7 +61,7 @@ int Supervisor::run() {
 void Supervisor::start() {
   const char* job = std::getenv("REDSUM_JOB_ID");
   job_id_ = !options_.job_id.empty() ? options_.job_id : job != nullptr ? job : "run-" + random_hex(12);
-  if (options_.reducers == 0) return start_workers();
+  if (!options_.has_coordinator) return start_workers();
   if (const Status status = pool_.prepare(); !status) return fail(1, status.text());
   folder_watch_ = ::inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
   if (folder_watch_ < 0 ||
@@ -96,7 +96,8 @@ SpawnSpec Supervisor::worker_spec(int rank) const {
     spec.environment.emplace_back(name, size);
   spec.environment.emplace_back("REDSUM_JOB_ID", job_id_);
   if (!coordinator_address_.empty()) spec.environment.emplace_back("REDSUM_COORDINATOR", coordinator_address_);
-  const std::string& secret = options_.reducers > 0 ? pool_.secret_file() : options_.secret_file;
+  if (!options_.mode.empty()) spec.environment.emplace_back("REDSUM_MODE", options_.mode);
+  const std::string& secret = options_.has_coordinator ? pool_.secret_file() : options_.secret_file;
   if (!secret.empty()) spec.environment.emplace_back("REDSUM_SECRET_FILE", secret);
   if (!options_.chunk_bytes.empty()) spec.environment.emplace_back("REDSUM_CHUNK_BYTES", options_.chunk_bytes);
   if (std::getenv("PYTHONUNBUFFERED") == nullptr) spec.environment.emplace_back("PYTHONUNBUFFERED", "1");

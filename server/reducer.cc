@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <condition_variable>
 #include <map>
 #include <mutex>
 
@@ -44,6 +45,10 @@ class ReducerRole final : public Reducer {
   ReducerSnapshot snapshot() const override;
   void drain() override;
   bool drained() const override;
+  void wait_until_idle(DurationNs limit) override {
+    std::unique_lock lock(mutex_);
+    idle_.wait_for(lock, std::chrono::nanoseconds(limit), [this] { return job_count_ == 0; });
+  }
   std::string data_address() const override { return listener_->address(); }
 
  private:
@@ -87,6 +92,7 @@ class ReducerRole final : public Reducer {
   std::thread thread_;
 
   mutable std::mutex mutex_;  // what snapshot() and drained() read
+  std::condition_variable idle_;
   bool registered_ = false, draining_ = false;
   std::size_t job_count_ = 0;
   std::uint64_t reserved_bytes_ = 0, jobs_ended_ = 0, rejected_reservations_ = 0;
@@ -172,8 +178,8 @@ void ReducerRole::on_connected(std::shared_ptr<control::Connection> connection) 
     std::lock_guard lock(mutex_);
     name_ = address;
   }
-  send(
-      wire::Register{name_, address, static_cast<std::uint16_t>(shards_.size()), config_.budget_bytes, REDSUM_VERSION});
+  send(wire::Register{name_, address, static_cast<std::uint16_t>(shards_.size()), config_.budget_bytes, REDSUM_VERSION,
+                      config_.job, config_.rank});
   beat();
 }
 
@@ -304,6 +310,7 @@ void ReducerRole::close_job(const std::string& name) {
   jobs_.erase(found);
   job_count_ = jobs_.size();
   ++jobs_ended_;
+  idle_.notify_all();
 }
 
 Result<wire::Key> ReducerRole::key_for(const wire::Hello& hello) const {

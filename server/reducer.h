@@ -22,6 +22,8 @@ struct ReducerConfig {
   wire::Key pool_key{};
   DurationNs heartbeat_timeout = 3 * kSecond;
   DurationNs idle_release = 60 * kSecond;  // pages of a communicator idle for so long are given back
+  std::string job;                         // not empty: for this job alone, as the reducer of
+  std::uint32_t rank = 0;                  // this worker
 };
 
 class Reducer {
@@ -30,6 +32,8 @@ class Reducer {
   virtual ReducerSnapshot snapshot() const = 0;
   virtual void drain() = 0;          // no new job here; running jobs go on
   virtual bool drained() const = 0;  // draining, and no job left
+  // Returns when no job is left here, or after `limit`.
+  virtual void wait_until_idle(DurationNs limit) = 0;
   virtual std::string data_address() const = 0;
 };
 

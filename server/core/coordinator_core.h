@@ -87,7 +87,7 @@ class CoordinatorCore {
   void tick(TimeNs now, CoordinatorEffects& effects);
   TimeNs next_deadline() const noexcept { return deadline_; }
 
-  std::vector<wire::ReducerInfo> reducers() const;  // registered now, draining ones too
+  std::vector<wire::ReducerInfo> reducers() const;  // of the pool, registered now, draining ones too
   std::vector<JobStatus> jobs() const;
   const CoordinatorCounters& counters() const noexcept { return counters_; }
   // Grows whenever reducers(), jobs() or counters() may have changed.
@@ -109,6 +109,7 @@ class CoordinatorCore {
     TimeNs parked_until = kNever;           // at most so long
     std::optional<wire::Register> reducer;  // a registered reducer
     bool draining = false;
+    bool of_pool() const { return reducer && reducer->job.empty(); }  // it takes any job
   };
   struct Turn {  // of one event
     TimeNs now;
@@ -146,6 +147,8 @@ class CoordinatorCore {
   Status check_join(const Peer& peer, const wire::Join& message, const Job& job) const;
   Status check_settings(std::uint32_t rank, const wire::JobSettings& asked, const Job& job) const;
   wire::JobSettings choose_settings(const Job& job) const;
+  std::vector<PeerId> pool_reducers() const;
+  std::vector<PeerId> own_reducers(const Job& job) const;
   void open_if_complete(Job& job, Turn& turn);
   void open(Job& job, Turn& turn);
   void joined(Job& job, Turn& turn);

@@ -26,12 +26,15 @@ constexpr std::uint32_t kSmallBytes = 16u << 10;
 struct Setting {
   const char* name;
   std::uint32_t (*of)(const wire::JobSettings&);
+  std::string (*text)(std::uint32_t) = [](std::uint32_t value) { return std::to_string(value); };
 };
 constexpr Setting kSettings[] = {
     {"chunk_bytes", [](const wire::JobSettings& s) { return s.chunk_bytes; }},
     {"window", [](const wire::JobSettings& s) { return std::uint32_t{s.window}; }},
     {"small_window", [](const wire::JobSettings& s) { return std::uint32_t{s.small_window}; }},
     {"small_bytes", [](const wire::JobSettings& s) { return s.small_bytes; }},
+    {"mode", [](const wire::JobSettings& s) { return static_cast<std::uint32_t>(s.mode); },
+     [](std::uint32_t value) { return std::string(wire::mode_name(static_cast<wire::Mode>(value))); }},
 };
 
 // First what a rank asks for, then what the pool is configured with.
@@ -61,6 +64,8 @@ wire::JobSettings CoordinatorCore::choose_settings(const Job& job) const {
   settings.small_bytes = wanted(job, options_.defaults, 3);
   if (settings.small_bytes == 0) settings.small_bytes = kSmallBytes;
   settings.small_bytes = std::min(settings.small_bytes, settings.chunk_bytes);
+  settings.mode = static_cast<wire::Mode>(wanted(job, options_.defaults, 4));
+  if (settings.mode == wire::Mode::unset) settings.mode = wire::Mode::server;
   return settings;
 }
 
@@ -71,9 +76,9 @@ Status CoordinatorCore::check_settings(std::uint32_t rank, const wire::JobSettin
       if (seat.state == Seat::State::taken && setting.of(seat.asked) != 0 &&
           setting.of(seat.asked) != setting.of(asked))
         return {Code::mismatch, std::string(setting.name) + " differs in job '" + job.name + "': rank " +
-                                    std::to_string(rank) + " asks for " + std::to_string(setting.of(asked)) +
-                                    ", rank " + std::to_string(seat.worker.rank) + " for " +
-                                    std::to_string(setting.of(seat.asked)) + "; give all ranks the same"};
+                                    std::to_string(rank) + " asks for " + setting.text(setting.of(asked)) + ", rank " +
+                                    std::to_string(seat.worker.rank) + " for " + setting.text(setting.of(seat.asked)) +
+                                    "; give all ranks the same"};
   }
   return {};
 }
@@ -148,16 +153,33 @@ void CoordinatorCore::on_join(Peer& peer, const wire::Join& message, Turn& turn)
   open_if_complete(job, turn);
 }
 
-void CoordinatorCore::open_if_complete(Job& job, Turn& turn) {
-  if (job.taken < job.world_size) return;
+std::vector<PeerId> CoordinatorCore::pool_reducers() const {
   std::uint32_t shards = 0;
   std::vector<PeerId> reducers;
   for (const auto& [id, peer] : peers_) {
-    if (!peer.reducer || peer.draining || shards + peer.reducer->shards > kMaxShardsOfJob) continue;
+    if (!peer.of_pool() || peer.draining || shards + peer.reducer->shards > kMaxShardsOfJob) continue;
     shards += peer.reducer->shards;
     reducers.push_back(id);
   }
-  if (reducers.empty() || reducers.size() < options_.min_reducers) return;
+  return reducers;
+}
+
+// Of a job in direct mode, by rank; 0 where it has not registered.
+std::vector<PeerId> CoordinatorCore::own_reducers(const Job& job) const {
+  std::vector<PeerId> reducers(job.world_size);
+  for (const auto& [id, peer] : peers_)
+    if (peer.reducer && !peer.draining && peer.reducer->job == job.name && peer.reducer->rank < job.world_size)
+      reducers[peer.reducer->rank] = id;
+  return reducers;
+}
+
+void CoordinatorCore::open_if_complete(Job& job, Turn& turn) {
+  if (job.taken < job.world_size) return;
+  const bool direct = choose_settings(job).mode == wire::Mode::direct;
+  std::vector<PeerId> reducers = direct ? own_reducers(job) : pool_reducers();
+  if (direct ? std::count(reducers.begin(), reducers.end(), PeerId()) != 0
+             : reducers.empty() || reducers.size() < options_.min_reducers)
+    return;
   job.reducers = std::move(reducers);
   open(job, turn);
 }
@@ -231,8 +253,14 @@ Status CoordinatorCore::formation_timeout(const Job& job) const {
       return {Code::timeout, "job '" + job.name + "': " + std::to_string(missing.size()) + " of " +
                                  std::to_string(job.world_size) + " workers have not joined" + limit + ": " +
                                  ranks_text(missing) + before};
-    std::size_t usable = 0;
-    for (const auto& [id, peer] : peers_) usable += peer.reducer && !peer.draining;
+    if (choose_settings(job).mode == wire::Mode::direct) {
+      const std::vector<PeerId> own = own_reducers(job);
+      for (std::uint32_t rank = 0; rank < job.world_size; ++rank)
+        if (own[rank] == PeerId()) missing.push_back(rank);
+      return {Code::timeout, "job '" + job.name + "' in direct mode: the reducers of " + ranks_text(missing) +
+                                 " have not registered" + limit};
+    }
+    const std::size_t usable = pool_reducers().size();
     const std::uint32_t need = std::max(1u, options_.min_reducers);
     const std::string have = usable == 0 ? "no reducer is" : "only " + std::to_string(usable) + " reducers are";
     return {Code::reducer_lost, have + " registered at this coordinator, job '" + job.name + "' needs " +

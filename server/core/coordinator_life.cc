@@ -90,6 +90,8 @@ void CoordinatorCore::fail_formation(Job& job, const Status& why, Turn& turn) {
 
 void CoordinatorCore::close_at_reducers(Job& job, const std::string& reason, Turn& turn) {
   send_reducers(job, wire::CloseJob{job.name, reason}, turn);
+  for (const PeerId id : job.reducers)  // a worker's own has had its one job
+    if (Peer* peer = find(id); peer && !peer->of_pool()) peer->draining = true;
   job.reducers.clear();
 }
 

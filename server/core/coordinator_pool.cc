@@ -17,7 +17,7 @@ constexpr DurationNs kDescriptionLimit = kSecond;  // for the ranks to describe 
 std::vector<wire::ReducerInfo> CoordinatorCore::reducers() const {
   std::vector<wire::ReducerInfo> all;
   for (const auto& [id, peer] : peers_)
-    if (peer.reducer)
+    if (peer.of_pool())
       all.push_back({peer.hello.incarnation, peer.reducer->name, peer.reducer->address, peer.reducer->shards, 1});
   return all;
 }
@@ -47,7 +47,7 @@ void CoordinatorCore::on_register(Peer& peer, const wire::Register& message, Tur
     return wrong("reducer '" + message.name + "' has " + std::to_string(message.shards) + " shards; 1 to " +
                  std::to_string(kMaxShardsPerReducer) + " are allowed");
   for (const auto& [id, other] : peers_) {
-    if (!other.reducer) continue;
+    if (!other.reducer || (!other.of_pool() && other.draining)) continue;
     if (other.reducer->name == message.name)
       return wrong("a reducer named '" + message.name + "' is registered already, from " + other.address +
                    "; the one at " + peer.address + " needs another name");
@@ -57,11 +57,12 @@ void CoordinatorCore::on_register(Peer& peer, const wire::Register& message, Tur
   peer.reducer = message;
   ++changes_;
   const auto pool = static_cast<std::uint32_t>(reducers().size());
-  note(log::Level::info,
-       reducer_text(peer.id) + " registered: " + std::to_string(message.shards) + " shards, " +
-           std::to_string(message.budget_bytes >> 20) + " MiB budget, redsum " + message.version + "; the pool has " +
-           std::to_string(pool),
-       turn);
+  if (peer.of_pool())
+    note(log::Level::info,
+         reducer_text(peer.id) + " registered: " + std::to_string(message.shards) + " shards, " +
+             std::to_string(message.budget_bytes >> 20) + " MiB budget, redsum " + message.version + "; the pool has " +
+             std::to_string(pool),
+         turn);
   send(peer.id, wire::Registered{pool}, turn);
   std::vector<Job*> waiting;
   for (const auto& [name, job] : jobs_)
@@ -82,7 +83,15 @@ void CoordinatorCore::reducer_gone(const Peer& peer, const Status& why, Turn& tu
   std::vector<Job*> hit;
   for (const auto& [name, job] : jobs_)
     if (std::erase(job->reducers, peer.id) > 0 && job->state != JobState::failed) hit.push_back(job.get());
-  for (Job* job : hit) fail_job(*job, {Code::reducer_lost, who + " is lost: " + why.text()}, {}, turn);
+  for (Job* job : hit) {
+    if (peer.of_pool()) {
+      fail_job(*job, {Code::reducer_lost, who + " is lost: " + why.text()}, {}, turn);
+      continue;
+    }
+    // A worker's own: the worker is dying, or left before the others had their results.
+    const std::uint32_t rank = peer.reducer->rank;
+    fail_job(*job, {Code::peer_lost, job->seats[rank].text() + " is lost: " + why.text()}, {rank}, turn);
+  }
 }
 
 void CoordinatorCore::on_reserved(Peer& peer, const wire::Reserved& message, Turn& turn) {

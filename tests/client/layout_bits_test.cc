@@ -88,6 +88,24 @@ TEST_F(LayoutBits, are_the_left_fold_for_every_chunk_size_reducer_count_shard_co
     }
 }
 
+TEST_F(LayoutBits, are_the_left_fold_in_direct_mode_too) {
+  PoolShape coordinator_only;
+  coordinator_only.reducers = 0;
+  const Pool pool(coordinator_only);
+  for (const std::uint32_t chunk : {4096u, 65536u, 1048576u})
+    run_ranks(
+        pool, kWorld,
+        [&](redsum_comm* comm, int rank) {
+          std::vector<float> data = data_of(rank);
+          ASSERT_EQ(reduce(comm, data, true), REDSUM_OK) << redsum_last_error();
+          EXPECT_TRUE(same_bits(data, expected())) << "chunk " << chunk;
+        },
+        [&](redsum_options& options) {
+          options.chunk_bytes = chunk;
+          options.mode = REDSUM_MODE_DIRECT;
+        });
+}
+
 // NUM-05: 1e8 + 1 - 1e8 + 1 is 1.0 in rank order and something else in others.
 TEST_F(LayoutBits, NUM_05_do_not_depend_on_the_order_of_arrival) {
   const Pool pool({2, 1});

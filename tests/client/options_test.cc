@@ -15,7 +15,8 @@ class OptionsTest : public testing::Test {
     for (const char* name :
          {"REDSUM_COORDINATOR", "REDSUM_JOB_ID", "REDSUM_SECRET_FILE", "REDSUM_RANK", "REDSUM_WORLD_SIZE", "RANK",
           "WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "REDSUM_CHUNK_BYTES", "REDSUM_WINDOW",
-          "REDSUM_CONNECT_TIMEOUT", "REDSUM_OPERATION_TIMEOUT", "REDSUM_HEARTBEAT_TIMEOUT"})
+          "REDSUM_CONNECT_TIMEOUT", "REDSUM_OPERATION_TIMEOUT", "REDSUM_HEARTBEAT_TIMEOUT", "REDSUM_MODE",
+          "REDSUM_DATA_ADDRESS"})
       ::unsetenv(name);
     redsum_options_init_for_test();
   }
@@ -55,6 +56,18 @@ TEST_F(OptionsTest, our_variables_come_before_the_launchers) {
   redsum_options_init_for_test();
   EXPECT_EQ(options_.rank, 5);
   EXPECT_EQ(options_.operation_timeout_ns, 1'500'000'000);
+}
+
+TEST_F(OptionsTest, the_mode_is_one_of_two_words) {
+  EXPECT_EQ(check_options(options_)->mode, wire::Mode::server);
+  ::setenv("REDSUM_MODE", "direct", 1);
+  ::setenv("REDSUM_DATA_ADDRESS", "10.0.0.7", 1);
+  redsum_options_init_for_test();
+  EXPECT_EQ(check_options(options_)->mode, wire::Mode::direct);
+  EXPECT_EQ(check_options(options_)->data_address, "10.0.0.7");
+  ::setenv("REDSUM_MODE", "ring", 1);
+  redsum_options_init_for_test();
+  expect_refused("mode is none of");
 }
 
 TEST_F(OptionsTest, what_cannot_be_is_refused_by_name) {

@@ -4,6 +4,7 @@
 #pragma once
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <functional>
 #include <memory>
@@ -30,7 +31,7 @@ class Pool {
     server::CoordinatorConfig config;
     config.address = "127.0.0.1:0";
     config.pool_key = key;
-    config.min_reducers = shape.reducers;
+    config.min_reducers = std::max(shape.reducers, 1u);
     config.heartbeat_timeout = shape.heartbeat_timeout;
     coordinator_ = server::start_coordinator(config).value();
     address_ = coordinator_->address();

@@ -20,12 +20,12 @@ class Bench:
 
     def pool(self, reducers, *flags, **options):
         """A coordinator apart and so many reducers, all registered: [coordinator, reducer, ...]."""
-        coordinator = self.daemon("--role", "coordinator", "--min-reducers", str(reducers), *flags, ready=False, **options)
+        coordinator = self.daemon("--role", "coordinator", "--min-reducers", str(max(reducers, 1)), *flags, ready=False, **options)
         from processes import START_LIMIT_S, until
         until(lambda: coordinator.ports().get("control") or coordinator.ended(), START_LIMIT_S, coordinator.output)
         members = [self.daemon("--role", "reducer", "--coordinators", coordinator.address("control"), "--name", f"reducer-{i}",
                                *flags, ready=False, **options) for i in range(reducers)]
-        for member in [coordinator, *members]:
+        for member in [coordinator, *members] if reducers else []:  # alone it is ready for direct mode only, and says not
             member.wait_ready()
         return [coordinator, *members]
 

@@ -54,6 +54,16 @@ def test_every_collective(bench, collective, size):
     assert {row[3] for row in rows(output)} == ({"sum", "avg"} if reduces else {"none"})
 
 
+@pytest.mark.parametrize("collective", ["allreduce", "reduce", "broadcast", "reduce_scatter", "all_gather"])
+@pytest.mark.parametrize("size", [1, 3, 8])
+def test_every_collective_in_direct_mode(bench, collective, size):
+    launcher = bench.process(BIN / "redsumrun", "-np", size, "--mode", "direct", BIN / "redsum-perf", "--collective", collective,
+                             "-b", "4", "-e", "1M", "-f", "16", "-d", "fp32,int8,bf16", "-o", "sum,avg", "-n", "2", "-w", "0",
+                             "-I", size % 2, new_session=True)
+    assert launcher.wait(240 * SLOW) == 0, launcher.output()
+    assert rows(launcher.output())
+
+
 @pytest.mark.parametrize("reducers", [1, 3])
 def test_reducer_counts(bench, reducers):
     run_perf(bench, 3, reducers, "-b", "4", "-e", "1M", "-f", "16", "-d", "fp32", "-o", "all", "-n", "2", "-w", "0")

@@ -19,7 +19,9 @@ MAY_INCLUDE = {
     "client/core": ["transport/wire", "transport/base", "kernels/dtype.h"],
     "server": ["server/core", "transport", "transport/loop", "transport/control", "transport/tcp", "transport/wire",
                "transport/base", "kernels"],
-    "client": ["client/core", "transport", "transport/loop", "transport/control", "transport/tcp", "transport/wire",
+    # Where a worker is its own reducer: the one place where the client uses the server.
+    "client/direct": ["server", "transport", "transport/tcp", "transport/wire", "transport/base"],
+    "client": ["client/core", "client/direct", "transport", "transport/loop", "transport/control", "transport/tcp", "transport/wire",
                "transport/base", "kernels"],
     "bench": ["client", "transport", "transport/wire", "transport/loop", "transport/base", "transport/tcp",
               "transport/control", "kernels", "server", "server/core", "client/core"],

@@ -54,6 +54,7 @@ class MadeUpReducer : public Reducer {
   ~MadeUpReducer() override { pool_.events.push_back("reducer ends"); }
   std::string data_address() const override { return "127.0.0.1:4712"; }
   void drain() override { pool_.draining = true; }
+  void wait_until_idle(DurationNs) override {}
   bool drained() const override { return pool_.draining && pool_.jobs == 0; }
   ReducerSnapshot snapshot() const override {
     ReducerSnapshot snapshot;

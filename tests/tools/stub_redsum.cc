@@ -34,7 +34,7 @@ const char* redsum_status_name(redsum_status status) {
 const char* redsum_last_error(void) {
   return "text of the last error";
 }
-void redsum_options_init(redsum_options* options) {
+void redsum_options_init_sized(redsum_options* options, size_t) {
   std::memset(options, 0, sizeof *options);
   options->struct_bytes = sizeof *options;
   options->coordinator = "from-environment:7400";
@@ -42,7 +42,7 @@ void redsum_options_init(redsum_options* options) {
   options->world_size = 5;
   options->connect_timeout_ns = 60'000'000'000;
 }
-void redsum_call_options_init(redsum_call_options* options) {
+void redsum_call_options_init_sized(redsum_call_options* options, size_t) {
   std::memset(options, 0, sizeof *options);
   options->struct_bytes = sizeof *options;
 }

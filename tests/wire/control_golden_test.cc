@@ -29,17 +29,18 @@ EpochRecord sample_record() {
 const std::string kRecord =
     R"({"epoch":1048578,"lane_nonce":"00070e151c232a31383f464d545b626970777e858c939aa1a8afb6bdc4cbd2d9",)"
     R"("reducers":[{"address":"10.0.0.1:7401","instance":21,"name":"r0","shards":4,"weight":3}],)"
-    R"("settings":{"chunk_bytes":65536,"small_bytes":16384,"small_window":8,"window":4},)"
+    R"("settings":{"chunk_bytes":65536,"mode":"unset","small_bytes":16384,"small_window":8,"window":4},)"
     R"("workers":[{"host":"a:1","incarnation":11,"rank":0},{"host":"b:2","incarnation":12,"rank":1}]})";
 
 TEST(ControlText, of_a_workers_life) {
   expect_text(
       Join{4, "n1:77", "0.1.0", {4096, 1, 2, 512}, 1500},
-      R"({"host":"n1:77","limit_ms":1500,"settings":{"chunk_bytes":4096,"small_bytes":512,"small_window":2,"window":1},)"
+      R"({"host":"n1:77","limit_ms":1500,"settings":{"chunk_bytes":4096,"mode":"unset","small_bytes":512,"small_window":2,"window":1},)"
       R"("type":"join","version":"0.1.0","world_size":4})");
-  expect_text(Join{1, "", "", {}, 0},
-              R"({"host":"","limit_ms":0,"settings":{"chunk_bytes":0,"small_bytes":0,"small_window":0,"window":0},)"
-              R"("type":"join","version":"","world_size":1})");
+  expect_text(
+      Join{1, "", "", {}, 0},
+      R"({"host":"","limit_ms":0,"settings":{"chunk_bytes":0,"mode":"unset","small_bytes":0,"small_window":0,"window":0},)"
+      R"("type":"join","version":"","world_size":1})");
   expect_text(Joined{sample_record()}, R"({"record":)" + kRecord + R"(,"type":"joined"})");
   expect_text(Ready{}, R"({"type":"ready"})");
   expect_text(Leave{5}, R"({"calls":5,"type":"leave"})");
@@ -51,9 +52,10 @@ TEST(ControlText, of_a_workers_life) {
 }
 
 TEST(ControlText, of_a_reducers_life) {
-  expect_text(Register{"r0", "[::1]:7401", 2, 1ull << 63, "0.1.0"},
-              R"({"address":"[::1]:7401","budget_bytes":9223372036854775808,"name":"r0","shards":2,)"
-              R"("type":"register","version":"0.1.0"})");
+  expect_text(
+      Register{"r0", "[::1]:7401", 2, 1ull << 63, "0.1.0", "train", 7},
+      R"({"address":"[::1]:7401","budget_bytes":9223372036854775808,"job":"train","name":"r0","rank":7,"shards":2,)"
+      R"("type":"register","version":"0.1.0"})");
   expect_text(Registered{2}, R"({"reducers":2,"type":"registered"})");
   expect_text(OpenJob{"train-1", sample_record()},
               R"({"job":"train-1","record":)" + kRecord + R"(,"type":"open_job"})");

@@ -46,6 +46,7 @@ inline JobSettings settings(Prng& random) {
   s.window = static_cast<std::uint16_t>(random.between(1, 64));
   s.small_window = static_cast<std::uint16_t>(random.between(1, 64));
   s.small_bytes = static_cast<std::uint32_t>(random.below(s.chunk_bytes + 1));
+  s.mode = static_cast<Mode>(random.below(kModeCount));
   return s;
 }
 inline EpochRecord record(Prng& random) {
@@ -89,7 +90,8 @@ inline std::vector<Message> one_of_each(Prng& r) {
   all.push_back(Created{u64(r), u16(r)});
   all.push_back(CreateFailed{u64(r), code(r), text(r)});
   all.push_back(CloseCommunicator{r.chance(50) ? job(r) : "", u16(r), u64(r)});
-  all.push_back(Register{text(r), text(r), static_cast<std::uint16_t>(r.between(1, 65535)), u64(r), text(r)});
+  all.push_back(Register{text(r), text(r), static_cast<std::uint16_t>(r.between(1, 65535)), u64(r), text(r),
+                         r.chance(50) ? job(r) : "", rank(r)});
   all.push_back(Registered{u32(r)});
   all.push_back(OpenJob{job(r), record(r)});
   all.push_back(OpenCommunicator{job(r), u16(r), ranks(r)});

@@ -19,6 +19,18 @@ namespace redsum::wire {
 inline constexpr std::size_t kMaxControlBytes = 8u << 20;      // after authentication
 inline constexpr std::size_t kMaxUnauthenticatedBytes = 4096;  // before
 
+// Who sums for a job.
+enum class Mode : std::uint8_t {
+  unset = 0,   // in a join: no wish
+  server = 1,  // the pool's reducers
+  direct = 2,  // its own workers: each brings a reducer that serves this job alone
+};
+inline constexpr int kModeCount = 3;
+constexpr std::string_view mode_name(Mode mode) noexcept {
+  constexpr std::string_view kNames[kModeCount] = {"unset", "server", "direct"};
+  return kNames[static_cast<std::size_t>(mode)];
+}
+
 // How a job cuts its calls. Agreed once per job: the coordinator fills in what the workers leave open.
 struct JobSettings {
   std::uint32_t chunk_bytes = 0;   // 0 in a join: the coordinator chooses. 4 KiB .. 1 MiB, a multiple of 64
@@ -26,6 +38,7 @@ struct JobSettings {
   std::uint16_t small_window = 0;  // slots of the small numbering per shard; likewise
   std::uint32_t small_bytes =
       0;  // calls of at most so many payload bytes use the small numbering; likewise, <= chunk_bytes
+  Mode mode = Mode::unset;
   bool operator==(const JobSettings&) const = default;
 };
 
@@ -99,7 +112,9 @@ struct Register {
   std::uint16_t shards = 1;
   std::uint64_t budget_bytes = 0;
   std::string version;
-};  // R>C, first
+  std::string job = {};    // not empty: it serves this job alone, as the reducer of
+  std::uint32_t rank = 0;  // this worker
+};                         // R>C, first
 struct Registered {
   std::uint32_t reducers = 0;
 };  // C>R  so many are in the pool now

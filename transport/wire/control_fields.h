@@ -44,6 +44,8 @@ void fields(auto& io, Is<JobSettings> auto& m) {
   io.number("window", m.window, 0, kMaxWindow);
   io.number("small_window", m.small_window, 0, kMaxWindow);
   io.number("small_bytes", m.small_bytes, 0, m.chunk_bytes ? m.chunk_bytes : kMaxChunkBytes);
+  io.choice(
+      "mode", m.mode, +[](Mode mode) { return mode_name(mode); }, kModeCount);
 }
 
 void fields(auto& io, Is<WorkerInfo> auto& m) {
@@ -134,6 +136,9 @@ void fields(auto& io, Is<Register> auto& m) {
   io.number("shards", m.shards, 1, kMaxShards);
   io.number("budget_bytes", m.budget_bytes, 0, kLargest<std::uint64_t>);
   io.text("version", m.version);
+  io.text("job", m.job);
+  io.require(m.job.empty() || valid_job_id(m.job), "job", "is neither empty nor a job id");
+  io.number("rank", m.rank, 0, kMaxRanks - 1);
 }
 void fields(auto& io, Is<Registered> auto& m) {
   io.number("reducers", m.reducers, 0, kLargest<std::uint32_t>);

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+// Direct mode through the C interface, with a coordinator and no reducer: the bits of server mode, every collective,
+// ranks that leave at different times, and differences that are told.
+#include <algorithm>
+#include <cstring>
+
+#include "tests/client/pool.h"
+
+namespace redsum::test {
+namespace {
+
+void direct(redsum_options& options) {
+  options.mode = REDSUM_MODE_DIRECT;
+}
+
+PoolShape no_reducers() {
+  PoolShape shape;
+  shape.reducers = 0;
+  return shape;
+}
+
+// Values whose sum depends on the order in which they are added.
+std::vector<float> touchy(std::size_t count, int rank) {
+  std::vector<float> values(count);
+  for (std::size_t i = 0; i < count; ++i)
+    values[i] = static_cast<float>((rank % 2 ? -1e7 : 1e7) + static_cast<double>(i % 97) * 0.37 + rank);
+  return values;
+}
+
+TEST(ApiDirect, gives_the_bits_of_server_mode_without_any_reducer) {
+  const Pool pool({2, 1}), alone(no_reducers());
+  for (const int world : {1, 2, 3, 5, 8})
+    for (const std::size_t count : {0u, 1u, 1023u, 300'007u}) {
+      const auto ranks = static_cast<std::size_t>(world);
+      std::vector<std::vector<float>> server(ranks), mine(ranks);
+      for (const bool is_direct : {false, true})
+        run_ranks(
+            is_direct ? alone : pool, world,
+            [&](redsum_comm* comm, int rank) {
+              std::vector<float> data = touchy(count, rank);
+              ASSERT_EQ(allreduce(comm, data.data(), data.data(), count, REDSUM_FP32, REDSUM_AVG), REDSUM_OK)
+                  << redsum_last_error();
+              (is_direct ? mine : server)[static_cast<std::size_t>(rank)] = std::move(data);
+            },
+            is_direct ? Adjust(direct) : Adjust());
+      for (std::size_t rank = 0; rank < ranks; ++rank) {
+        ASSERT_EQ(mine[rank].size(), count);
+        ASSERT_TRUE(count == 0 || std::memcmp(mine[rank].data(), server[0].data(), count * sizeof(float)) == 0)
+            << world << " ranks, " << count;
+      }
+    }
+}
+
+TEST(ApiDirect, ranks_leave_when_they_like_and_the_others_get_their_results) {
+  const Pool pool(no_reducers());
+  for (int round = 0; round < 10; ++round)
+    run_ranks(
+        pool, 3,
+        [&](redsum_comm* comm, int rank) {
+          std::vector<std::int64_t> data(500'000, rank + 1);
+          if (rank == round % 3) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+          ASSERT_EQ(allreduce(comm, data.data(), data.data(), data.size(), REDSUM_INT64, REDSUM_SUM), REDSUM_OK)
+              << redsum_last_error();
+          EXPECT_TRUE(std::all_of(data.begin(), data.end(), [](std::int64_t v) { return v == 6; }));
+        },
+        direct);
+}
+
+TEST(ApiDirect, communicators_of_some_ranks_work_side_by_side) {
+  const Pool pool(no_reducers());
+  run_ranks(
+      pool, 4,
+      [&](redsum_comm* world, int rank) {
+        const std::int32_t ranks[] = {3, 1};
+        float sum = static_cast<float>(rank);
+        if (rank % 2 == 1) {
+          redsum_comm* odd = nullptr;
+          ASSERT_EQ(redsum_comm_create(world, ranks, 2, &odd), REDSUM_OK) << redsum_last_error();
+          ASSERT_EQ(allreduce(odd, &sum, &sum, 1, REDSUM_FP32, REDSUM_SUM), REDSUM_OK) << redsum_last_error();
+          EXPECT_EQ(sum, 4.0f);
+          EXPECT_EQ(redsum_comm_close(odd), REDSUM_OK);
+        }
+        float all = 1;
+        ASSERT_EQ(allreduce(world, &all, &all, 1, REDSUM_FP32, REDSUM_SUM), REDSUM_OK) << redsum_last_error();
+        EXPECT_EQ(all, 4.0f);
+      },
+      direct);
+}
+
+TEST(ApiDirect, calls_that_differ_are_told_and_inputs_are_put_back) {
+  const Pool pool(no_reducers());
+  run_ranks(
+      pool, 3,
+      [&](redsum_comm* comm, int rank) {
+        std::vector<float> data(300'000, static_cast<float>(rank));
+        const std::vector<float> before = data;
+        std::string error;
+        EXPECT_EQ(allreduce(comm, data.data(), data.data(), data.size(), REDSUM_FP32,
+                            rank == 1 ? REDSUM_MAX : REDSUM_SUM, nullptr, &error),
+                  REDSUM_MISMATCH);
+        EXPECT_NE(error.find("rank 1 has max"), std::string::npos) << error;
+        EXPECT_EQ(data, before);
+      },
+      direct);
+}
+
+TEST(ApiDirect, statistics_count_what_the_own_reducer_moves) {
+  const Pool pool(no_reducers());
+  constexpr std::uint64_t kCount = 1'000'000;  // 4 MB
+  run_ranks(
+      pool, 4,
+      [&](redsum_comm* comm, int) {
+        std::vector<float> data(kCount, 1.0f);
+        ASSERT_EQ(allreduce(comm, data.data(), data.data(), kCount, REDSUM_FP32, REDSUM_SUM), REDSUM_OK);
+        redsum_statistics statistics{};
+        statistics.struct_bytes = sizeof statistics;
+        ASSERT_EQ(redsum_stats(comm, &statistics), REDSUM_OK);
+        EXPECT_EQ(statistics.reducers, 4u);
+        // S as a worker and S as a reducer, of which a quarter each stays on this host.
+        EXPECT_GE(statistics.bytes_sent, 2 * kCount * 4 * 95 / 100);
+        EXPECT_LT(statistics.bytes_sent, 2 * kCount * 4 * 105 / 100);
+      },
+      direct);
+}
+
+}  // namespace
+}  // namespace redsum::test
