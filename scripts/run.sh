@@ -48,8 +48,14 @@ cmd_bench() {
   local name=$1
   shift
   build_preset release || exit 1
+  [ "$name" != lab ] || need "${PACKAGES_LAB[@]}"
   [ -x "build/release/bin/bench-$name" ] || die "no benchmark '$name'; ./dev bench lists them"
   exec "build/release/bin/bench-$name" "$@"
+}
+
+cmd_lab() {
+  need "${PACKAGES_LAB[@]}"
+  exec "$PYTHON" scripts/lab.py "$@"
 }
 
 # Findings and new inputs of a run go to build/fuzz; what is worth keeping is copied to tests/fuzz/corpus by hand.
@@ -74,13 +80,13 @@ cmd_fuzz() {
 cmd_test() {
   need_build
   case ${1:-} in
-    '') need "${PACKAGES_FORMAT[@]}"; exec "$PYTHON" scripts/tiers.py push ;;
+    '') need "${PACKAGES_FORMAT[@]}" "${PACKAGES_LAB[@]}"; exec "$PYTHON" scripts/tiers.py push ;;
     quick) need "${PACKAGES_FORMAT[@]}"; exec "$PYTHON" scripts/tiers.py quick ;;
-    *) exec "$PYTHON" scripts/tiers.py label "$@" ;;
+    *) need "${PACKAGES_LAB[@]}"; exec "$PYTHON" scripts/tiers.py label "$@" ;;
   esac
 }
 
 cmd_ci() {
-  need "${PACKAGES_BUILD[@]}" "${PACKAGES_FORMAT[@]}" "${PACKAGES_CLANG[@]}" "${PACKAGES_TIDY[@]}" "${PACKAGES_ARM[@]}"
+  need "${PACKAGES_BUILD[@]}" "${PACKAGES_LAB[@]}" "${PACKAGES_FORMAT[@]}" "${PACKAGES_CLANG[@]}" "${PACKAGES_TIDY[@]}" "${PACKAGES_ARM[@]}"
   exec "$PYTHON" scripts/tiers.py full "$@"
 }

@@ -4,6 +4,7 @@
 PACKAGES_BUILD=(g++ cmake ninja-build ccache libboost1.81-dev prometheus-cpp-dev libcli11-dev libtomlplusplus-dev
   libspdlog-dev libexpected-dev nlohmann-json3-dev libssl-dev zlib1g-dev libgtest-dev libgmock-dev libbenchmark-dev
   pkg-config python3 python3-pytest)
+PACKAGES_LAB=(iproute2)
 PACKAGES_FORMAT=(clang-format)
 PACKAGES_CLANG=(clang libclang-rt-14-dev)
 PACKAGES_TIDY=(clang-tidy)
@@ -32,6 +33,6 @@ need() {
 need_build() { need "${PACKAGES_BUILD[@]}"; }
 
 cmd_setup() {
-  need "${PACKAGES_BUILD[@]}" "${PACKAGES_FORMAT[@]}"
-  say "everything for build, demo, test and lint is installed; fuzz and ci install clang and the ARM tools when called"
+  need "${PACKAGES_BUILD[@]}" "${PACKAGES_LAB[@]}" "${PACKAGES_FORMAT[@]}"
+  say "everything for build, demo, lab, test and lint is installed; fuzz and ci install clang and the ARM tools when called"
 }
