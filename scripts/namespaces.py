@@ -91,29 +91,30 @@ class Lab:
         return int(host[1:])
 
     def make(self, settings):
+        check_congestion_control(settings["tcp"])
         tool("ip", "netns", "add", self.switch)
         # Bridge filters of the firewall would cost time for each packet.
         self.system(self.switch, {"net.bridge.bridge-nf-call-iptables": 0, "net.ipv6.conf.all.disable_ipv6": 1})
         tool("ip", "-n", self.switch, "-batch", "-", lines=[
             f"link add switch mtu {settings['mtu']} type bridge stp_state 0 forward_delay 0 mcast_snooping 0", "link set switch up"])
-        with allowed_congestion_control(settings["tcp"]):
-            for index in range(settings["hosts"]):
-                self.make_host(index, settings)
+        for index in range(settings["hosts"]):
+            self.make_host(index, settings)
         tool("ip", "-n", self.switch, "link", "set", "dev", "switch", "alias", json.dumps(settings))
 
     def make_host(self, index, settings):
         host, mtu = f"h{index}", settings["mtu"]
         namespace = self.namespace(host)
         tool("ip", "netns", "add", namespace)
-        self.system(namespace, {"net.ipv6.conf.all.disable_ipv6": 1, "net.ipv4.tcp_no_metrics_save": 1,
-                                "net.ipv4.tcp_congestion_control": settings["tcp"]})
+        self.system(namespace, {"net.ipv6.conf.all.disable_ipv6": 1, "net.ipv4.tcp_no_metrics_save": 1})
         tool("ip", "-n", self.switch, "link", "add", host, "mtu", str(mtu), "type", "veth", "peer", "name", "eth0", "mtu", str(mtu),
              "netns", namespace)
         # Nobody can send before its card is shaped.
         shape(namespace, "eth0", settings, max(settings["queue"], EGRESS_QUEUE_BYTES), settings["delay_us"])
         shape(self.switch, host, settings, settings["queue"], 0)
+        # The congestion control is the route's: a namespace's own default must be allowed by the machine's settings.
         tool("ip", "-n", namespace, "-batch", "-", lines=[
-            "link set lo up", f"addr add {self.address(index)}/{NETWORK.prefixlen} dev eth0", "link set eth0 up"])
+            "link set lo up", f"addr add {self.address(index)}/{NETWORK.prefixlen} dev eth0", "link set eth0 up",
+            f"route replace {NETWORK} dev eth0 proto kernel scope link src {self.address(index)} congctl {settings['tcp']}"])
         tool("ip", "-n", self.switch, "-batch", "-", lines=[f"link set {host} master switch", f"link set {host} up"])
 
     @staticmethod
@@ -179,21 +180,10 @@ def shape(namespace, card, settings, queue, delay_us):
     tool("tc", "-n", namespace, "-batch", "-", lines=lines)
 
 
-@contextlib.contextmanager
-def allowed_congestion_control(name):
-    """A namespace may only choose what the machine allows to all users. What it has chosen it keeps, so the list is put back."""
-    available, allowed = (Path(f"/proc/sys/net/ipv4/tcp_{which}_congestion_control") for which in ("available", "allowed"))
-    if name not in available.read_text().split():
-        raise Unable(f"this kernel has no TCP congestion control '{name}'; --tcp takes one of: {available.read_text().strip()}")
-    before = allowed.read_text()
-    if name in before.split():
-        yield
-        return
-    allowed.write_text(f"{before.strip()} {name}")
-    try:
-        yield
-    finally:
-        allowed.write_text(before)
+def check_congestion_control(name):
+    available = Path("/proc/sys/net/ipv4/tcp_available_congestion_control").read_text().split()
+    if name not in available:
+        raise Unable(f"this kernel has no TCP congestion control '{name}'; --tcp takes one of: {' '.join(available)}")
 
 
 def alive(pid):

@@ -31,6 +31,11 @@ def namespaces(name):
     return [line.split()[0] for line in shown.splitlines() if f"-{name}-" in line]
 
 
+def tcp_settings():
+    """Those of the machine that hosts of a lab must not change."""
+    return [file.read_text() for file in sorted(Path("/proc/sys/net/ipv4").glob("tcp_*congestion_control"))]
+
+
 def links():
     return subprocess.run(["ip", "-o", "link"], capture_output=True, text=True).stdout
 
@@ -92,4 +97,4 @@ class Laboratory:
         self.call("down")
 
 
-__all__ = ["COMMAND", "LIMIT_S", "ROOT", "TRANSFER", "UNABLE", "Laboratory", "call", "links", "namespaces", "until"]
+__all__ = ["COMMAND", "LIMIT_S", "ROOT", "TRANSFER", "UNABLE", "Laboratory", "call", "links", "namespaces", "tcp_settings", "until"]

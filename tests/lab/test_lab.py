@@ -8,7 +8,7 @@ import sys
 import time
 
 import pytest
-from laboratory import COMMAND, ROOT, TRANSFER, UNABLE, call, links, namespaces, until
+from laboratory import COMMAND, ROOT, TRANSFER, UNABLE, call, links, namespaces, tcp_settings, until
 from processes import Process
 
 MBIT = 100  # low, so that a busy machine can keep up with it
@@ -31,6 +31,14 @@ def check_rate(lab, megabytes, *pairs, wanted_mbit, mtu=MTU):
 def test_a_card_sends_and_receives_at_its_rate_both_ways_at_once(lab):
     lab.up("--hosts", 2, "--rate", f"{MBIT}mbit")
     check_rate(lab, 12, ("h0", "h1"), ("h1", "h0"), wanted_mbit=2 * MBIT)
+
+
+def test_the_hosts_use_the_congestion_control_asked_for(lab):
+    for control in ("reno", "cubic"):
+        lab.up("--hosts", 2, "--tcp", control)
+        lab.send(1, ("h0", "h1"))
+        assert lab.started[-2].line("^control ") == f"control {control}"
+        lab.must("down")
 
 
 def test_two_senders_share_the_rate_of_one_receiver(lab):
@@ -63,15 +71,15 @@ def test_cut_stops_traffic_and_heal_brings_it_back(lab, kind, shown):
 
 
 def test_down_leaves_nothing_and_can_be_repeated(lab):
-    before = links()
+    before = links(), tcp_settings()
     lab.up("--hosts", 4)
-    assert len(namespaces(lab.name)) == 5 and links() == before  # the machine's own network sees nothing of a lab
+    assert len(namespaces(lab.name)) == 5 and (links(), tcp_settings()) == before  # the machine's own network sees nothing of a lab
     stubborn = lab.start("h3", "sh", "-c", "trap '' TERM; echo ready; while :; do sleep 1; done")
     stubborn.line("^ready$")
     assert stubborn.pid in lab.host("h3")["processes"]
     assert "is removed" in lab.must("down")
     assert stubborn.wait(5) == -signal.SIGKILL
-    assert not namespaces(lab.name) and links() == before
+    assert not namespaces(lab.name) and (links(), tcp_settings()) == before
     assert "was not up" in lab.must("down")
 
 

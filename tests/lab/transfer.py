@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Plain TCP between two hosts of a lab.
 
-receive PORT: takes one connection to its end and prints the bytes and the times of the first and the last.
+receive PORT: takes one connection to its end and prints its congestion control, the bytes and the times of the first and the last.
 send ADDRESS PORT BYTES
 connect ADDRESS PORT LIMIT_S: ends with 0 if it gets a connection
 serve PORT: accepts connections until it is ended
@@ -27,6 +27,7 @@ def receive(port):
     start, first = time.monotonic(), total
     while block := connection.recv(BLOCK):
         total += len(block)
+    print("control", connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16).rstrip(b"\0").decode())
     print("received", total - first, start, time.monotonic())
 
 
