@@ -5,6 +5,7 @@
 #include <cstring>
 #include <utility>
 
+#include "client/overlap.h"
 #include "kernels/fold.h"
 
 namespace redsum::client {
@@ -84,6 +85,30 @@ Status check_alignment(const std::string& name, DType dtype, std::uintptr_t addr
 
 }  // namespace
 
+// Results come in any order and may land before all inputs were read: no piece may lie where another is written.
+static Status check_pieces(const Call& call, bool reads, bool writes) {
+  if (call.tensors.size() < 2) return {};
+  // The root of a broadcast has its input copied to an output of its own.
+  const bool copies = call.description.kind == wire::Kind::broadcast;
+  const std::size_t element = dtype_bytes(call.description.dtype);
+  std::vector<Extent> extents;
+  extents.reserve(2 * call.tensors.size());
+  for (std::size_t i = 0; i < call.tensors.size(); ++i) {
+    const Tensor& tensor = call.tensors[i];
+    const bool apart = tensor.output && tensor.output != tensor.input;
+    const bool written = tensor.output && (writes || (copies && apart));
+    const auto add = [&](const void* at, bool is_written) {
+      extents.push_back({reinterpret_cast<std::uintptr_t>(at), tensor.count * element, is_written, i});
+    };
+    if (written) add(tensor.output, true);
+    if (tensor.input && reads && (apart || !written)) add(tensor.input, false);
+  }
+  const auto found = find_overlap(extents);
+  if (!found) return {};
+  return invalid("tensor " + std::to_string(found->piece) + " overlaps tensor " + std::to_string(found->other) +
+                 " where one of them is written; give every piece memory of its own");
+}
+
 Status fill_tensors(const redsum_tensor* tensors, std::size_t count, bool reads, bool writes, Call& call) {
   if (count != 0 && !tensors) return invalid("tensors is NULL, tensor_count is " + std::to_string(count));
   const std::size_t bytes = dtype_bytes(call.description.dtype);
@@ -106,7 +131,7 @@ Status fill_tensors(const redsum_tensor* tensors, std::size_t count, bool reads,
     first += tensor.count;
   }
   call.description.count = first;
-  return {};
+  return check_pieces(call, reads, writes);
 }
 
 Status fill_parts(const PartsArguments& given, std::uint32_t rank, std::uint32_t members, Call& call) {
