@@ -59,10 +59,12 @@ Measurement::Measurement(const PerfOptions& options, redsum::Communicator& world
 redsum::Handle Measurement::submit(std::size_t set) {
   const std::size_t element_bytes = redsum_dtype_bytes(dtype_);
   const std::size_t own = own_first() * element_bytes;
+  redsum::CallOptions call = call_;
+  if (set != 0 && !call.key.empty()) call.key += ".b";  // two calls are in flight, and a key names one
   if (options_.collective == Collective::reduce_scatter)
-    return world_.reduce_scatter(input_.data(), output(set) + own, count_ / ranks_, dtype_, op_, call_);
+    return world_.reduce_scatter(input_.data(), output(set) + own, count_ / ranks_, dtype_, op_, call);
   if (options_.collective == Collective::all_gather)
-    return world_.all_gather(input_.data() + own, output(set), count_ / ranks_, dtype_, call_);
+    return world_.all_gather(input_.data() + own, output(set), count_ / ranks_, dtype_, call);
   std::vector<redsum_tensor> tensors(options_.tensors);
   std::uint64_t done = 0;
   for (std::uint64_t i = 0; i < tensors.size(); ++i) {
@@ -71,10 +73,10 @@ redsum::Handle Measurement::submit(std::size_t set) {
     done = end;
   }
   if (options_.collective == Collective::reduce)
-    return world_.reduce(tensors.data(), tensors.size(), dtype_, op_, 0, call_);
+    return world_.reduce(tensors.data(), tensors.size(), dtype_, op_, 0, call);
   if (options_.collective == Collective::broadcast)
-    return world_.broadcast(tensors.data(), tensors.size(), dtype_, 0, call_);
-  return world_.allreduce(tensors, dtype_, op_, call_);
+    return world_.broadcast(tensors.data(), tensors.size(), dtype_, 0, call);
+  return world_.allreduce(tensors, dtype_, op_, call);
 }
 
 double Measurement::one_blocking() {

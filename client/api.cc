@@ -10,6 +10,7 @@
 
 #include "client/call_arguments.h"
 #include "client/job.h"
+#include "client/keys_in_use.h"
 #include "client/options.h"
 #include "client/redsum.h"
 #include "transport/base/log.h"
@@ -29,6 +30,7 @@ struct redsum_comm {
   bool world = false;
   std::vector<std::uint32_t> members;  // ranks in the job
   std::uint32_t rank = 0;              // own, in the communicator
+  std::shared_ptr<client::KeysInUse> keys = std::make_shared<client::KeysInUse>();
 
   std::mutex mutex;  // submissions: sequence and hand-over are one step
   Sequence next_sequence = 0;
@@ -45,6 +47,16 @@ struct redsum_comm {
 
 struct redsum_handle {
   CallPtr call;
+  std::shared_ptr<client::KeysInUse> keys;  // holds the call's key; empty: it has none, or has given it back
+  std::mutex mutex;
+
+  redsum_handle(CallPtr of, std::shared_ptr<client::KeysInUse> holder) : call(std::move(of)), keys(std::move(holder)) {}
+  ~redsum_handle() { give_key_back(); }
+  void give_key_back() {
+    std::lock_guard lock(mutex);
+    if (keys) keys->give(call->description.key);
+    keys = nullptr;
+  }
 };
 
 namespace {
@@ -70,7 +82,11 @@ redsum_status guarded(Body body) noexcept {
 
 Status submit(redsum_comm& comm, CallPtr call, redsum_handle** handle) {
   REDSUM_RETURN_IF_ERROR(comm.job->closed(comm.id));
-  auto owner = std::make_unique<redsum_handle>(redsum_handle{call});
+  const std::string& key = call->description.key;
+  if (!key.empty() && !comm.keys->take(key))
+    return invalid("key '" + key + "' belongs to an earlier call of this rank and cannot name this one too (" +
+                   call->description.to_string() + "); wait for the earlier call or free its handle first");
+  auto owner = std::make_unique<redsum_handle>(call, key.empty() ? nullptr : comm.keys);
   std::lock_guard lock(comm.mutex);
   comm.forget_completed();
   call->sequence = comm.next_sequence++;
@@ -318,12 +334,15 @@ redsum_status redsum_wait(redsum_handle* handle, int64_t timeout_ns) {
     if (!handle->call->wait_until(limit))
       return {Code::timeout,
               "the call is not complete after the " + std::to_string(timeout_ns) + " ns of this wait; wait again"};
+    handle->give_key_back();
     return handle->call->status();
   });
 }
 
 int redsum_test(const redsum_handle* handle) {
-  return handle && handle->call->done() ? 1 : 0;
+  if (!handle || !handle->call->done()) return 0;
+  const_cast<redsum_handle*>(handle)->give_key_back();
+  return 1;
 }
 
 redsum_status redsum_on_complete(redsum_handle* handle, redsum_callback callback, void* user) {

@@ -109,7 +109,7 @@ typedef struct redsum_options {
 /** One piece of a collective's data. A list of them is one collective, in that order, as if they were contiguous. */
 typedef struct redsum_tensor {
   const void* input; /**< count elements, read until the call completes; natural alignment of the element is enough */
-  void* output;      /**< count elements; may equal input (in place), must not overlap it otherwise */
+  void* output;      /**< count elements; may equal input (in place), must not overlap it or another piece otherwise */
   uint64_t count;    /**< elements; 0 is fine, with any pointers */
 } redsum_tensor;
 
@@ -120,7 +120,8 @@ typedef struct redsum_call_options {
   double prescale;    /**< every contribution is multiplied by this in the accumulator. Default 1 */
   double postscale;   /**< the sum (or average) is multiplied by this before rounding. Default 1 */
   int64_t timeout_ns; /**< 0: the communicator's operation_timeout_ns */
-  const char* key;    /**< name for messages, at most 255 bytes; NULL for none. Must agree on all ranks */
+  const char* key;    /**< name for messages, at most 255 bytes; NULL for none. Must agree on all ranks. One call at a
+                         time: until its handle was waited for, tested complete or freed */
   int32_t
       no_rollback; /**< 0: after an error a buffer in place equals its input, bit for bit. 1: undefined then, and no
                       copy is kept. Other memory for the output: undefined after an error; inputs are never written */
