@@ -310,6 +310,10 @@ void Job::close_communicator(CommunicatorId id, std::uint64_t calls) {
 
 void Job::leave(std::uint64_t calls) {
   close_locally(CommunicatorId(0));
+  // Other communicators end with the job: a call that still waits in one of them would wait for its limit.
+  progress_thread_.call([&] {
+    worker_.progress.fail_all({Code::closed, "the job was left: its world communicator was closed"});
+  });
   loop_.post([this, calls] { send(wire::Leave{calls}); });
   // Results of this worker's reducer may still be on their way to the others.
   if (own_reducer_ && !ended_) own_reducer_->wait_until_idle(options_.operation_timeout);

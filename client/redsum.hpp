@@ -193,7 +193,7 @@ class Communicator {
   // A communicator of some of this one's ranks, in that order; every member calls it with the same list.
   Communicator create(const std::vector<std::int32_t>& ranks) const {
     redsum_comm* made = nullptr;
-    throw_if_failed(redsum_comm_create(comm_, ranks.data(), ranks.size(), &made));
+    throw_if_failed(redsum_comm_create(open(), ranks.data(), ranks.size(), &made));
     return Communicator(made);
   }
   // Leaves, and says so when that fails; the destructor does it silently.
@@ -204,7 +204,7 @@ class Communicator {
   redsum_statistics stats() const {
     redsum_statistics statistics{};
     statistics.struct_bytes = sizeof statistics;
-    throw_if_failed(redsum_stats(comm_, &statistics));
+    throw_if_failed(redsum_stats(open(), &statistics));
     return statistics;
   }
   redsum_comm* c_comm() const noexcept { return comm_; }
@@ -214,7 +214,7 @@ class Communicator {
                    redsum_op op = REDSUM_SUM, const CallOptions& options = {}) {
     const redsum_call_options c = to_c(options);
     redsum_handle* handle = nullptr;
-    throw_if_failed(redsum_allreduce(comm_, tensors, tensor_count, dtype, op, &c, &handle));
+    throw_if_failed(redsum_allreduce(open(), tensors, tensor_count, dtype, op, &c, &handle));
     return Handle(handle);
   }
   Handle allreduce(const std::vector<redsum_tensor>& tensors, redsum_dtype dtype, redsum_op op = REDSUM_SUM,
@@ -243,7 +243,7 @@ class Communicator {
                    const CallOptions& options = {}) {
     const redsum_call_options c = to_c(options);
     redsum_handle* handle = nullptr;
-    throw_if_failed(redsum_broadcast(comm_, tensors, tensor_count, dtype, root, &c, &handle));
+    throw_if_failed(redsum_broadcast(open(), tensors, tensor_count, dtype, root, &c, &handle));
     return Handle(handle);
   }
   template <typename T>
@@ -261,7 +261,7 @@ class Communicator {
                 int root = 0, const CallOptions& options = {}) {
     const redsum_call_options c = to_c(options);
     redsum_handle* handle = nullptr;
-    throw_if_failed(redsum_reduce(comm_, tensors, tensor_count, dtype, op, root, &c, &handle));
+    throw_if_failed(redsum_reduce(open(), tensors, tensor_count, dtype, op, root, &c, &handle));
     return Handle(handle);
   }
   template <typename Container, typename = decltype(std::declval<Container&>().size())>
@@ -319,7 +319,7 @@ class Communicator {
   void barrier(const CallOptions& options = {}) {
     const redsum_call_options c = to_c(options);
     redsum_handle* handle = nullptr;
-    throw_if_failed(redsum_barrier(comm_, &c, &handle));
+    throw_if_failed(redsum_barrier(open(), &c, &handle));
     Handle(handle).wait();
   }
 
@@ -340,6 +340,11 @@ class Communicator {
     c.key = options.key.empty() ? nullptr : options.key.c_str();
     c.no_rollback = options.rollback ? 0 : 1;
     return c;
+  }
+  // The communicator, for a call on it; after close() there is none.
+  redsum_comm* open() const {
+    if (comm_ == nullptr) throw Error(REDSUM_CLOSED, "the communicator was closed");
+    return comm_;
   }
   redsum_comm* comm_ = nullptr;
 };
