@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a caller can get wrong: each is an error that names the thing, at once where the caller alone can be told, on
 // every rank where ranks differ; inputs stay as they are.
+#include <unistd.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cstring>
@@ -74,7 +76,7 @@ void expect_mismatch(const char* field, const std::vector<std::string>& words,
     std::string error;
     const auto begun = std::chrono::steady_clock::now();
     EXPECT_EQ(call(comm, rank, data, &error), REDSUM_MISMATCH) << error;
-    EXPECT_LT(std::chrono::steady_clock::now() - begun, std::chrono::seconds(10));
+    EXPECT_LT(std::chrono::steady_clock::now() - begun, std::chrono::seconds(3));  // 1 s, and sanitizers
     EXPECT_TRUE(has(error, field)) << error;
     for (const std::string& word : words) EXPECT_TRUE(has(error, word)) << word << " in: " << error;
     EXPECT_EQ(std::memcmp(data.data(), before.data(), data.size() * sizeof(float)), 0) << "the input has changed";
@@ -97,6 +99,15 @@ TEST(ApiErrors, SHP_01_counts_one_and_two) {
   });
 }
 
+// One is twice the other, and both are bulk: every chunk of the shorter call has a partner.
+TEST(ApiErrors, SHP_01_half_of_the_count) {
+  expect_mismatch("count", {"256000", "512000"},
+                  [](redsum_comm* comm, int rank, std::vector<float>& data, std::string* error) {
+                    return allreduce(comm, data.data(), data.data(), rank == 1 ? 256'000 : 512'000, REDSUM_FP32,
+                                     REDSUM_SUM, nullptr, error);
+                  });
+}
+
 // One rank's call is small and the others' are bulk: they never meet in a slot, and it is told all the same.
 TEST(ApiErrors, SHP_01_small_against_bulk) {
   expect_mismatch("count", {"16", "500000"},
@@ -110,6 +121,14 @@ TEST(ApiErrors, SHP_03_other_dtypes) {
   expect_mismatch("dtype", {"fp32", "int32"},
                   [](redsum_comm* comm, int rank, std::vector<float>& data, std::string* error) {
                     return allreduce(comm, data.data(), data.data(), 4, rank == 1 ? REDSUM_INT32 : REDSUM_FP32,
+                                     REDSUM_SUM, nullptr, error);
+                  });
+}
+
+TEST(ApiErrors, SHP_03_other_dtypes_of_the_same_bytes) {
+  expect_mismatch("dtype", {"fp16", "bf16"},
+                  [](redsum_comm* comm, int rank, std::vector<float>& data, std::string* error) {
+                    return allreduce(comm, data.data(), data.data(), 8, rank == 1 ? REDSUM_BF16 : REDSUM_FP16,
                                      REDSUM_SUM, nullptr, error);
                   });
 }
@@ -200,28 +219,78 @@ TEST(ApiErrors, LIF_04_ranks_that_do_not_come_are_named) {
 TEST(ApiErrors, LIF_04_the_same_rank_twice_names_both) {
   const Pool pool;
   const std::string job = next_job();
-  std::atomic<int> refused{0};
+  std::atomic<int> refused{0}, missed{0};
   std::vector<std::thread> threads;
+  const auto begun = std::chrono::steady_clock::now();
   for (int i = 0; i < 2; ++i)
     threads.emplace_back([&] {
       redsum_comm* comm = nullptr;
       const redsum_status status = join(
-          pool, job, 0, 2, [](redsum_options& o) { o.connect_timeout_ns = 2'500'000'000; }, &comm);
-      refused += status == REDSUM_INVALID_ARGUMENT;
-      EXPECT_TRUE(status == REDSUM_INVALID_ARGUMENT || status == REDSUM_TIMEOUT) << redsum_last_error();
+          pool, job, 0, 4, [](redsum_options& o) { o.connect_timeout_ns = 2'500'000'000; }, &comm);
+      const std::string error = redsum_last_error();
+      if (status == REDSUM_INVALID_ARGUMENT) {  // at once, with host, process and address of both
+        ++refused;
+        EXPECT_LT(std::chrono::steady_clock::now() - begun, std::chrono::seconds(1));
+        const std::string process = ":" + std::to_string(::getpid());
+        EXPECT_NE(error.find(process), error.rfind(process)) << error;
+        EXPECT_NE(error.find("127.0.0.1:"), error.rfind("127.0.0.1:")) << error;
+      } else {
+        ++missed;
+        EXPECT_EQ(status, REDSUM_TIMEOUT) << error;
+        EXPECT_TRUE(has(error, "1, 2, 3")) << error;
+      }
     });
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(refused, 1);
+  EXPECT_EQ(missed, 1);
+}
+
+// Ranks must be set up alike. Who comes second is told at once, with the setting and both values; who was first keeps
+// its place for a rank that is set up rightly, and reads the same at its limit.
+TEST(ApiErrors, OPS_03_a_setting_that_differs_is_named) {
+  const Pool pool;
+  const std::string job = next_job();
+  std::atomic<int> refused{0}, missed{0};
+  std::vector<std::thread> threads;
+  const auto begun = std::chrono::steady_clock::now();
+  for (int rank = 0; rank < 2; ++rank)
+    threads.emplace_back([&, rank] {
+      redsum_comm* comm = nullptr;
+      const redsum_status status = join(
+          pool, job, rank, 2,
+          [&](redsum_options& o) {
+            o.chunk_bytes = rank == 0 ? 65536 : 131072;
+            o.connect_timeout_ns = 1'500'000'000;
+          },
+          &comm);
+      for (const char* word : {"chunk_bytes", "65536", "131072"})
+        EXPECT_TRUE(has(redsum_last_error(), word)) << redsum_last_error();
+      if (status == REDSUM_MISMATCH) {
+        ++refused;
+        EXPECT_LT(std::chrono::steady_clock::now() - begun, std::chrono::seconds(1));
+      } else {
+        ++missed;
+        EXPECT_EQ(status, REDSUM_TIMEOUT) << redsum_last_error();
+      }
+    });
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(refused, 1);
+  EXPECT_EQ(missed, 1);
 }
 
 TEST(ApiErrors, NET_07_nobody_listens) {
   Pool pool;
   pool.stop_coordinator();
   redsum_comm* comm = nullptr;
+  const auto begun = std::chrono::steady_clock::now();
   EXPECT_EQ(join(
                 pool, next_job(), 0, 1, [](redsum_options& o) { o.connect_timeout_ns = 1'000'000'000; }, &comm),
             REDSUM_TIMEOUT);
-  EXPECT_TRUE(has(redsum_last_error(), "127.0.0.1")) << redsum_last_error();
+  const auto took = std::chrono::steady_clock::now() - begun;
+  EXPECT_GE(took, std::chrono::milliseconds(990));
+  EXPECT_LT(took, std::chrono::milliseconds(1500));
+  for (const char* word : {"127.0.0.1", "attempts", "Connection refused"})
+    EXPECT_TRUE(has(redsum_last_error(), word)) << redsum_last_error();
 }
 
 }  // namespace

@@ -14,13 +14,15 @@
 namespace redsum::test {
 namespace {
 
-TEST(Api, world_sizes_and_counts_that_divide_by_nothing) {
+TEST(Api, SHP_12_world_sizes_and_counts_that_divide_by_nothing) {
   const Pool pool({2, 2});
-  for (const int world : {1, 2, 3, 5, 8})
+  std::vector<std::size_t> counts{1023, 1025, 4097, 65537, 100'003};
+  for (std::size_t count = 0; count <= 40; ++count) counts.push_back(count);
+  for (int world = 1; world <= 8; ++world)
     run_ranks(pool, world, [&](redsum_comm* comm, int rank) {
       EXPECT_EQ(redsum_comm_rank(comm), rank);
       EXPECT_EQ(redsum_comm_size(comm), world);
-      for (const std::size_t count : {0u, 1u, 2u, 7u, 1023u, 4097u, 65537u, 100'003u}) {
+      for (const std::size_t count : counts) {
         std::vector<float> in(count, static_cast<float>(rank + 1)), out(count, -1.0f);
         ASSERT_EQ(allreduce(comm, in.data(), out.data(), count, REDSUM_FP32, REDSUM_SUM), REDSUM_OK)
             << redsum_last_error();
@@ -228,11 +230,11 @@ TEST(Api, callbacks_run_once_on_completion) {
   });
 }
 
-TEST(Api, handles_dropped_without_a_wait_are_safe) {
+TEST(Api, LIF_12_handles_dropped_without_a_wait_are_safe) {
   const Pool pool;
   run_ranks(pool, 2, [&](redsum_comm* comm, int) {
     std::vector<float> data(100'000, 1.0f);
-    for (int i = 0; i < 20; ++i) {
+    for (int i = 0; i < 100; ++i) {
       const redsum_tensor tensor{data.data(), data.data(), data.size()};
       redsum_handle* handle = nullptr;
       ASSERT_EQ(redsum_allreduce(comm, &tensor, 1, REDSUM_FP32, REDSUM_MAX, nullptr, &handle), REDSUM_OK);
@@ -246,28 +248,35 @@ TEST(Api, handles_dropped_without_a_wait_are_safe) {
   });
 }
 
-TEST(Api, SHP_14_only_element_alignment_is_needed) {
-  const Pool pool;
-  run_ranks(pool, 2, [&](redsum_comm* comm, int rank) {
-    for (std::size_t count = 1; count < 34; ++count) {
-      std::vector<std::uint16_t> memory(count + 66, 0xABCD);
-      std::uint16_t* const data = memory.data() + 33;
-      std::fill_n(data, count, static_cast<std::uint16_t>(rank == 0 ? 0x3F80 : 0x4000));
-      ASSERT_EQ(allreduce(comm, data, data, count, REDSUM_BF16, REDSUM_SUM), REDSUM_OK) << redsum_last_error();
-      for (std::size_t i = 0; i < memory.size(); ++i)
-        ASSERT_EQ(memory[i], i >= 33 && i < 33 + count ? 0x4040 : 0xABCD) << count << " at " << i;
-    }
-  });
+// A view that begins at an odd element, and 64 bytes on both sides that must stay as they are.
+void expect_unaligned(redsum_comm* comm, redsum_dtype dtype, std::size_t count, const void* mine, const void* sum) {
+  const std::size_t element = redsum_dtype_bytes(dtype), first = 64 / element + 1;
+  std::vector<std::byte> memory((count + 2 * first) * element, std::byte{0xAB}), expected = memory;
+  for (std::size_t i = first; i < first + count; ++i) {
+    std::memcpy(memory.data() + i * element, mine, element);
+    std::memcpy(expected.data() + i * element, sum, element);
+  }
+  std::byte* const data = memory.data() + first * element;
+  ASSERT_EQ(allreduce(comm, data, data, count, dtype, REDSUM_SUM), REDSUM_OK) << redsum_last_error();
+  EXPECT_EQ(memory, expected) << "dtype " << dtype << ", count " << count;
 }
 
-TEST(Api, LIF_03_init_and_leave_again_and_again) {
+TEST(Api, SHP_14_only_element_alignment_is_needed) {
   const Pool pool;
-  for (int i = 0; i < 10; ++i)
-    run_ranks(pool, 2, [&](redsum_comm* comm, int) {
-      float value = 1;
-      ASSERT_EQ(allreduce(comm, &value, &value, 1, REDSUM_FP32, REDSUM_SUM), REDSUM_OK);
-      EXPECT_EQ(value, 2.0f);
-    });
+  std::vector<std::size_t> counts{4099};
+  for (std::size_t count = 1; count <= 33; ++count) counts.push_back(count);
+  run_ranks(pool, 2, [&](redsum_comm* comm, int rank) {
+    const std::uint16_t bf16[] = {0x3F80, 0x4000}, bf16_sum = 0x4040;  // 1 + 2
+    const std::uint16_t fp16[] = {0x3C00, 0x4000}, fp16_sum = 0x4200;
+    const std::int8_t int8[] = {1, 2}, int8_sum = 3;
+    const double fp64[] = {1, 2}, fp64_sum = 3;
+    for (const std::size_t count : counts) {
+      expect_unaligned(comm, REDSUM_BF16, count, &bf16[rank], &bf16_sum);
+      expect_unaligned(comm, REDSUM_FP16, count, &fp16[rank], &fp16_sum);
+      expect_unaligned(comm, REDSUM_INT8, count, &int8[rank], &int8_sum);
+      expect_unaligned(comm, REDSUM_FP64, count, &fp64[rank], &fp64_sum);
+    }
+  });
 }
 
 }  // namespace

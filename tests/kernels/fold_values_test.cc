@@ -46,31 +46,31 @@ INSTANTIATE_TEST_SUITE_P(Isa, FieldValues, testing::ValuesIn([] {
                          }()),
                          [](const auto& isa) { return isa.param; });
 
-TEST_P(FieldValues, Num01HalfPrecisionMeanDoesNotOverflowOnTheWay) {
+TEST_P(FieldValues, NUM_01_HalfPrecisionMeanDoesNotOverflowOnTheWay) {
   const std::vector<std::uint64_t> contributions(64, 0x6800);  // 2048.0
   expect({DType::fp16, Op::avg}, contributions, 0x6800);
   expect({DType::fp16, Op::sum}, contributions, 0x7C00);
 }
 
-TEST_P(FieldValues, Num03TinyGradientsSurviveTheMean) {
+TEST_P(FieldValues, NUM_03_TinyGradientsSurviveTheMean) {
   expect({DType::fp16, Op::avg}, std::vector<std::uint64_t>(64, 0x0001), 0x0001);
   // Scaled down before and up after, both in fp32: nothing is lost.
   expect({DType::fp16, Op::sum, 0, 0x1p-40, 0x1p34}, std::vector<std::uint64_t>(64, 0x0001), 0x0001);
 }
 
-TEST_P(FieldValues, Num04MeanIsATrueDivision) {
+TEST_P(FieldValues, NUM_04_MeanIsATrueDivision) {
   expect({DType::fp32, Op::avg}, {bits(5), bits(0), bits(0)}, 0x3FD55555);
   expect({DType::fp32, Op::avg}, {bits(7), bits(0), bits(0)}, 0x40155555);
   expect({DType::fp32, Op::avg, 3}, {bits(2), bits(5)}, 0x40155555);
 }
 
-TEST_P(FieldValues, Num05FoldsInTheOrderOfTheInputs) {
+TEST_P(FieldValues, NUM_05_FoldsInTheOrderOfTheInputs) {
   expect({DType::fp32, Op::sum}, {bits(1e8F), bits(1), bits(-1e8F), bits(1)}, bits(1));
   expect({DType::fp32, Op::sum}, {bits(1e8F), bits(-1e8F), bits(1), bits(1)}, bits(2));
   expect({DType::fp32, Op::sum}, {bits(1), bits(1e8F), bits(1), bits(-1e8F)}, bits(0));
 }
 
-TEST_P(FieldValues, Num07NonFiniteValuesStayInTheirElement) {
+TEST_P(FieldValues, NUM_07_NonFiniteValuesStayInTheirElement) {
   for (const DType type : {DType::fp32, DType::fp16, DType::bf16}) {
     const std::uint64_t one = type == DType::fp32 ? 0x3F800000 : type == DType::fp16 ? 0x3C00 : 0x3F80;
     const std::uint64_t three = type == DType::fp32 ? 0x40400000 : type == DType::fp16 ? 0x4200 : 0x4040;
@@ -89,7 +89,7 @@ TEST_P(FieldValues, Num07NonFiniteValuesStayInTheirElement) {
   }
 }
 
-TEST_P(FieldValues, Num09IntegerMeanTruncatesAndDividesByContributors) {
+TEST_P(FieldValues, NUM_09_IntegerMeanTruncatesAndDividesByContributors) {
   expect({DType::int32, Op::avg}, {3, 4}, 3);
   expect({DType::int32, Op::avg}, {0xFFFFFFFD, 0xFFFFFFFC}, 0xFFFFFFFD);  // -7 / 2 -> -3
   expect({DType::int8, Op::avg}, {0xFD, 0xFC}, 0xFD);
@@ -100,7 +100,7 @@ TEST_P(FieldValues, Num09IntegerMeanTruncatesAndDividesByContributors) {
   EXPECT_EQ(mean, (std::vector<std::uint64_t>{bits(3), bits(6), bits(9)}));
 }
 
-TEST_P(FieldValues, Num11IntegersWrap) {
+TEST_P(FieldValues, NUM_11_IntegersWrap) {
   expect({DType::int8, Op::sum}, {120, 100}, 0xDC);  // -36
   expect({DType::uint8, Op::sum}, {200, 100}, 44);
   expect({DType::int32, Op::sum}, {0x7FFFFFFF, 1}, 0x80000000);
@@ -112,7 +112,7 @@ TEST_P(FieldValues, Num11IntegersWrap) {
   expect({DType::int64, Op::prod}, {0x8000000000000000, ~std::uint64_t{0}}, 0x8000000000000000);
 }
 
-TEST_P(FieldValues, Num12Fp8SaturatesAndKeepsNan) {
+TEST_P(FieldValues, NUM_12_Fp8SaturatesAndKeepsNan) {
   expect({DType::fp8_e4m3, Op::sum}, {0x7E, 0x59}, 0x7E);  // 448 + 18
   expect({DType::fp8_e5m2, Op::sum}, {0x7B, 0x6C}, 0x7B);  // 57344 + 4096
   expect({DType::fp8_e4m3, Op::sum}, {0x7F, 0x38}, 0x7F);
@@ -121,7 +121,7 @@ TEST_P(FieldValues, Num12Fp8SaturatesAndKeepsNan) {
   expect({DType::fp8_e5m2, Op::sum}, {0x7C, 0xFC}, 0x7E);
 }
 
-TEST_P(FieldValues, Num12AllPairsOfFp8) {
+TEST_P(FieldValues, NUM_12_AllPairsOfFp8) {
   for (const DType type : {DType::fp8_e4m3, DType::fp8_e5m2}) {
     const oracle::Format& format = oracle::format(type);
     std::vector<std::vector<std::uint64_t>> ranks(2);
@@ -143,7 +143,7 @@ TEST_P(FieldValues, Num12AllPairsOfFp8) {
   }
 }
 
-TEST_P(FieldValues, Num14ZeroKeepsItsSign) {
+TEST_P(FieldValues, NUM_14_ZeroKeepsItsSign) {
   expect({DType::fp32, Op::sum}, {0x80000000, 0x80000000}, 0x80000000);
   expect({DType::fp32, Op::sum}, {0x80000000, 0x00000000}, 0x00000000);
   expect({DType::fp32, Op::avg}, {0x80000000}, 0x80000000);
