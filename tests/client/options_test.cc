@@ -70,7 +70,7 @@ TEST_F(OptionsTest, the_mode_is_one_of_two_words) {
   expect_refused("mode is none of");
 }
 
-TEST_F(OptionsTest, what_cannot_be_is_refused_by_name) {
+TEST_F(OptionsTest, LIF_04_what_cannot_be_is_refused_by_name) {
   options_.world_size = 0;
   expect_refused("world_size is '0'");
   options_.world_size = 4;

@@ -62,7 +62,7 @@ def test_metrics_follow_the_conventions_and_count_a_job(bench):
     assert not re.search(r'[{,](job|instance)="', text)
 
 
-def test_job_is_gone_from_metrics_after_it_ended(bench):
+def test_LIF_13_job_is_gone_from_metrics_after_it_ended(bench):
     daemon = bench.daemon()
     for number in range(20):
         for worker in bench.workers(daemon, 1, "loop", 10, 1, job=f"job-{number}"):

@@ -67,7 +67,7 @@ def test_print_config_can_be_read_again(tmp_path):
     assert "shards = 3" in redsumd("--config", str(config), "--print-config").stdout
 
 
-def test_second_daemon_on_a_port_ends_with_an_error_that_names_it(bench):
+def test_LIF_08_second_daemon_on_a_port_ends_with_an_error_that_names_it(bench):
     first = bench.daemon()
     for which in ("control", "data", "admin"):
         second = bench.daemon(ready=False, **{which: first.address(which)})
@@ -81,7 +81,7 @@ def test_stop_is_clean_and_quick(bench):
     assert daemon.stop() == 0
 
 
-def test_restart_on_the_same_ports_with_busy_clients(bench):
+def test_LIF_08_restart_on_the_same_ports_with_busy_clients(bench):
     daemon = bench.daemon()
     ports = {which: daemon.address(which) for which in ("control", "data", "admin")}
     for life in range(5):
@@ -119,7 +119,7 @@ def test_second_signal_ends_at_once(bench):
     daemon.wait(5 * SLOW)
 
 
-def test_one_shot_ends_after_its_job(bench):
+def test_LIF_13_one_shot_ends_after_its_job(bench):
     daemon = bench.daemon("--one-shot")
     for worker in bench.workers(daemon, 2, "loop", 1000, 3):
         assert worker.wait() == 0, worker.output()

@@ -14,7 +14,7 @@ def ready(workers):
 
 
 @pytest.mark.parametrize("count", [1000, 4000000])
-def test_killed_worker_is_named_to_all_others(bench, count):
+def test_FLT_01_killed_worker_is_named_to_all_others(bench, count):
     coordinator, *_ = bench.pool(2)
     workers = bench.workers(coordinator, 4, "loop", count, 10000000)
     ready(workers)
@@ -70,7 +70,7 @@ def test_other_jobs_go_on_when_a_worker_is_killed(bench):
 
 
 @pytest.mark.parametrize("count", [1000, 4000000])
-def test_killed_reducer_is_named_to_all(bench, count):
+def test_FLT_02_killed_reducer_is_named_to_all(bench, count):
     coordinator, first, second = bench.pool(2)
     workers = bench.workers(coordinator, 3, "loop", count, 10000000)
     ready(workers)
@@ -100,7 +100,7 @@ def test_silent_worker_is_lost_after_the_heartbeat_limit(bench):
     assert time.monotonic() - start < (1 + 1) * SLOW + 1
 
 
-def test_different_counts_are_an_error_on_every_rank_naming_both(bench):
+def test_SHP_01_different_counts_are_an_error_on_every_rank_naming_both(bench):
     coordinator, *_ = bench.pool(2)
     counts = [409600, 409598, 409598]
     workers = bench.workers(coordinator, 3, "loop", lambda rank: counts[rank], 1)
@@ -111,14 +111,14 @@ def test_different_counts_are_an_error_on_every_rank_naming_both(bench):
     assert all(member.get("/livez")[0] == 200 for member in bench.started[:3])
 
 
-def test_small_counts_that_differ(bench):
+def test_SHP_04_small_counts_that_differ(bench):
     daemon = bench.daemon()
     for worker in bench.workers(daemon, 2, "loop", lambda rank: [0, 4][rank], 1):
         assert worker.wait() == 3, worker.output()
         assert "mismatch" in worker.line("^error: ")
 
 
-def test_missing_rank_ends_formation_with_its_number(bench):
+def test_LIF_04_missing_rank_ends_formation_with_its_number(bench):
     daemon = bench.daemon("--formation-timeout", f"{SLOW}s")
     workers = bench.workers(daemon, 3, "loop", 1000, 1, ranks=[0, 2])
     for worker in workers:
@@ -127,7 +127,7 @@ def test_missing_rank_ends_formation_with_its_number(bench):
         assert "timeout" in error and "1" in error.split("timeout", 1)[1], error
 
 
-def test_two_holders_of_one_rank(bench):
+def test_LIF_04_two_holders_of_one_rank(bench):
     """The others never come: the newer life of the rank takes over at once, or is refused at once; both never wait."""
     daemon = bench.daemon()
     holders = []
@@ -140,7 +140,7 @@ def test_two_holders_of_one_rank(bench):
     assert "rank 0" in refused.line("^error: "), refused.output()
 
 
-def test_coordinator_that_is_not_there(bench):
+def test_NET_07_coordinator_that_is_not_there(bench):
     daemon = bench.daemon()
     address = daemon.address("control")
     daemon.stop()

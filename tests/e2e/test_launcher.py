@@ -69,7 +69,7 @@ def test_killed_rank_ends_everything(bench):
     nobody_left(run.pid)
 
 
-def test_interrupt_leaves_no_orphans(bench):
+def test_LIF_08_interrupt_leaves_no_orphans(bench):
     run = launch(bench, "-np", "3", "--reducers", "2", WORKER, "loop", "100000", "100000000")
     run.line("ready")
     run.signal(signal.SIGINT)

@@ -36,7 +36,7 @@ def test_one_gib_through_the_pool_stays_within_the_reservation(bench):
 
 
 @sanitized
-def test_idle_daemon_and_idle_client_use_little_cpu(bench):
+def test_LIF_09_idle_daemon_and_idle_client_use_little_cpu(bench):
     daemon = bench.daemon("--shards", "2")
     workers = bench.workers(daemon, 2, "idle")
     for worker in workers:
@@ -53,7 +53,7 @@ def test_idle_daemon_and_idle_client_use_little_cpu(bench):
         assert worker.wait() == 0, worker.output()
 
 
-def test_jobs_leave_nothing_open(bench):
+def test_LIF_01_jobs_leave_nothing_open(bench):
     daemon = bench.daemon()
 
     def job(number):

@@ -100,7 +100,7 @@ def test_bare_touches_leave_no_trace(bench):
     assert len(daemon.output().splitlines()) == lines, daemon.output()
 
 
-def test_silent_strangers_cost_little_and_are_closed(bench):
+def test_SEC_02_silent_strangers_cost_little_and_are_closed(bench):
     daemon = bench.daemon()
     memory, files = resident_bytes(daemon.pid), descriptors(daemon.pid)
     strangers = [connect(daemon.address(which)) for which in ("control", "data") for _ in range(50)]

@@ -205,7 +205,7 @@ TEST(Configuration, SettingsThatDependOnEachOther) {
   EXPECT_THAT(config->warnings, Contains(HasSubstr("CPUs allowed")));
 }
 
-TEST(Configuration, ShardsAndBudgetFollowTheCgroup) {
+TEST(Configuration, LIF_10_ShardsAndBudgetFollowTheCgroup) {
   const World world;
   world.folder.write("root/proc/self/cgroup", "0::/pod\n");
   world.folder.write("root/sys/fs/cgroup/pod/cpu.max", "100000 100000\n");

@@ -283,7 +283,7 @@ TEST_F(ControlConnection, AWrongSecretIsToldAtOnceAndHasNoEffect) {
   EXPECT_TRUE(dial(hello(), key_));
 }
 
-TEST_F(ControlConnection, AnotherMajorVersionIsToldAtOnceNamingBoth) {
+TEST_F(ControlConnection, OPS_03_AnotherMajorVersionIsToldAtOnceNamingBoth) {
   wire::Hello newer = hello();
   ++newer.major;
   const auto dialed = dial(newer, key_);
@@ -329,7 +329,7 @@ TEST_F(ControlConnection, ABusyAddressIsNamedAndARestartOnItWorksAtOnce) {
   EXPECT_TRUE(dial(hello(), key_));
 }
 
-TEST_F(ControlConnection, DialsUntilSomebodyListens) {
+TEST_F(ControlConnection, NET_07_DialsUntilSomebodyListens) {
   const std::string address = acceptor_->address();
   acceptor_.reset();
   std::optional<Result<std::shared_ptr<Connection>>> result;
@@ -354,7 +354,7 @@ TEST_F(ControlConnection, ADialThatIsDroppedOrTooLateSaysSo) {
   EXPECT_NE(result->error().text().find("127.0.0.1:1"), std::string::npos) << result->error().text();
 }
 
-TEST_F(ControlConnection, ManyComeAtTheSameInstant) {
+TEST_F(ControlConnection, NET_07_ManyComeAtTheSameInstant) {
   constexpr std::size_t kMany = 256;
   std::vector<std::shared_ptr<void>> dialing;
   std::vector<std::shared_ptr<Connection>> connections;

@@ -95,7 +95,7 @@ TEST(CoordinatorFormation, ChoosesSettingsThatKeepAllPlacesInCache) {
   EXPECT_EQ(chosen(2, {4096, 0, 0, 0}, {8192, 8, 9, 0}), (wire::JobSettings{4096, 8, 9, 4096, wire::Mode::server}));
 }
 
-TEST(CoordinatorFormation, MissingRanksAreNamedAtTheDeadline) {
+TEST(CoordinatorFormation, LIF_04_MissingRanksAreNamedAtTheDeadline) {
   Story story;
   story.reducer("r0");
   const PeerId a = story.worker(1, 20);
@@ -164,7 +164,7 @@ TEST(CoordinatorFormation, AWorkerWithoutLanesIsNamedAtTheDeadline) {
   EXPECT_EQ(story.last<Fail>(a).text, "job 'train': lanes not open within 60 s (formation_timeout) at rank 1");
 }
 
-TEST(CoordinatorFormation, ADuplicateRankIsRefusedAndBothAreNamed) {
+TEST(CoordinatorFormation, LIF_04_ADuplicateRankIsRefusedAndBothAreNamed) {
   Story story;
   const PeerId first = story.worker(0, 2), second = story.worker(0, 2);
   EXPECT_FALSE(story.is_closed(first));
@@ -198,7 +198,7 @@ TEST(CoordinatorFormation, OnlyThePlaceOfALostMemberBecomesFree) {
   (void)reducer;
 }
 
-TEST(CoordinatorFormation, DifferingWishesAreAMismatchNamingBoth) {
+TEST(CoordinatorFormation, OPS_03_DifferingWishesAreAMismatchNamingBoth) {
   Story story;
   const PeerId a = story.worker(0, 3, {65536, 0, 0, 0}), b = story.worker(1, 3, {0, 4, 0, 0});
   const PeerId c = story.worker(2, 3, {65536, 8, 0, 0});
@@ -215,7 +215,7 @@ TEST(CoordinatorFormation, DifferingWishesAreAMismatchNamingBoth) {
       << story.last<Fail>(a).text;
 }
 
-TEST(CoordinatorFormation, NumbersOutOfRangeAreRefused) {
+TEST(CoordinatorFormation, SEC_05_NumbersOutOfRangeAreRefused) {
   Story story;
   EXPECT_EQ(story.last<Fail>(story.worker(2, 2)).code, Code::invalid_argument);
   EXPECT_EQ(story.last<Fail>(story.worker(0, 0)).code, Code::invalid_argument);

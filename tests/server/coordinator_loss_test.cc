@@ -80,7 +80,7 @@ TEST(CoordinatorLoss, AnyMessageIsASignOfLifeAndHeartbeatsAreAnswered) {
   EXPECT_EQ(story.count<wire::Ping>(tool), 1u);
 }
 
-TEST(CoordinatorLoss, ItsOwnStandstillIsNotTheSilenceOfOthers) {
+TEST(CoordinatorLoss, NET_06_ItsOwnStandstillIsNotTheSilenceOfOthers) {
   Story story;
   const auto workers = story.running(2, {story.reducer("r0")});
   story.pass(kSecond);

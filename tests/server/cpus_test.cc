@@ -11,7 +11,7 @@ namespace {
 
 using test::TemporaryFolder;
 
-TEST(Cpus, V2QuotaIsRoundedDown) {
+TEST(Cpus, LIF_10_V2QuotaIsRoundedDown) {
   const TemporaryFolder root;
   root.write("proc/self/cgroup", "0::/pod\n");
   root.write("sys/fs/cgroup/pod/cpu.max", "250000 100000\n");
@@ -20,7 +20,7 @@ TEST(Cpus, V2QuotaIsRoundedDown) {
   EXPECT_EQ(limits.allowed, 2u);
 }
 
-TEST(Cpus, MaxMeansAffinity) {
+TEST(Cpus, LIF_10_MaxMeansAffinity) {
   const TemporaryFolder root;
   root.write("proc/self/cgroup", "0::/pod\n");
   root.write("sys/fs/cgroup/pod/cpu.max", "max 100000\n");
@@ -29,7 +29,7 @@ TEST(Cpus, MaxMeansAffinity) {
   EXPECT_EQ(cpus_allowed(2, root.path()).allowed, 2u);
 }
 
-TEST(Cpus, LessThanOneIsOne) {
+TEST(Cpus, LIF_10_LessThanOneIsOne) {
   const TemporaryFolder root;
   root.write("proc/self/cgroup", "0::/\n");
   root.write("sys/fs/cgroup/cpu.max", "50000 100000\n");
@@ -37,7 +37,7 @@ TEST(Cpus, LessThanOneIsOne) {
   EXPECT_EQ(cpus_allowed(0, root.path()).allowed, 1u);
 }
 
-TEST(Cpus, TheTightestGroupAboveCounts) {
+TEST(Cpus, LIF_10_TheTightestGroupAboveCounts) {
   const TemporaryFolder root;
   root.write("proc/self/cgroup", "0::/slice/pod/container\n");
   root.write("sys/fs/cgroup/slice/cpu.max", "300000 100000\n");
@@ -45,7 +45,7 @@ TEST(Cpus, TheTightestGroupAboveCounts) {
   EXPECT_EQ(cpus_allowed(8, root.path()).allowed, 3u);
 }
 
-TEST(Cpus, V1QuotaInAnyOfItsPlaces) {
+TEST(Cpus, LIF_10_V1QuotaInAnyOfItsPlaces) {
   for (const char* mount : {"cpu", "cpu,cpuacct"}) {
     const TemporaryFolder root;
     root.write("proc/self/cgroup", "4:cpu,cpuacct:/docker/abc\n3:memory:/docker/abc\n0::/\n");
@@ -58,7 +58,7 @@ TEST(Cpus, V1QuotaInAnyOfItsPlaces) {
   }
 }
 
-TEST(Cpus, APathAsTheHostSeesItFallsBackToTheMount) {
+TEST(Cpus, LIF_10_APathAsTheHostSeesItFallsBackToTheMount) {
   const TemporaryFolder root;
   root.write("proc/self/cgroup", "4:cpu,cpuacct:/kubepods/pod1/c1\n0::/kubepods/pod1/c1\n");
   root.write("sys/fs/cgroup/cpu/cpu.cfs_quota_us", "400000\n");
@@ -66,7 +66,7 @@ TEST(Cpus, APathAsTheHostSeesItFallsBackToTheMount) {
   EXPECT_EQ(cpus_allowed(8, root.path()).allowed, 4u);
 }
 
-TEST(Cpus, NoOrBrokenFilesMeanNoQuota) {
+TEST(Cpus, LIF_10_NoOrBrokenFilesMeanNoQuota) {
   const TemporaryFolder root;
   EXPECT_EQ(cpus_allowed(8, root.path()).allowed, 8u);
   root.write("proc/self/cgroup", "nonsense\n0:::\n");
@@ -76,7 +76,7 @@ TEST(Cpus, NoOrBrokenFilesMeanNoQuota) {
   EXPECT_EQ(cpus_allowed(8, root.path()).allowed, 8u);
 }
 
-TEST(Cpus, TheAffinityMaskCounts) {
+TEST(Cpus, LIF_10_TheAffinityMaskCounts) {
   cpu_set_t before;
   ASSERT_EQ(::sched_getaffinity(0, sizeof before, &before), 0);
   int first = 0;

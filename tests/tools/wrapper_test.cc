@@ -168,7 +168,7 @@ TEST_F(Wrapper, WaitForTellsPendingFromComplete) {
   EXPECT_EQ(handle.contributors(), 5u);
 }
 
-TEST_F(Wrapper, ADroppedHandleWaitsForItsBuffersAndADetachedOneDoesNot) {
+TEST_F(Wrapper, LIF_12_ADroppedHandleWaitsForItsBuffersAndADetachedOneDoesNot) {
   redsum::Communicator world;
   std::vector<float> values(2);
   { const redsum::Handle dropped = world.allreduce(values); }

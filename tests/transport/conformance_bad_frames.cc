@@ -38,7 +38,7 @@ const std::vector<Bad>& bad_frames() {
   return bad;
 }
 
-TEST_P(Conformance, ABadFrameEndsItsLaneAndNoOther) {
+TEST_P(Conformance, SEC_05_ABadFrameEndsItsLaneAndNoOther) {
   const LanePair healthy = connect();
   Places healthy_places(1, 100);
   expose(1, healthy.ends[1], 1, healthy_places);
@@ -66,7 +66,7 @@ TEST_P(Conformance, ABadFrameEndsItsLaneAndNoOther) {
   EXPECT_EQ(sink_[1].losses_of(healthy.ends[1]), 0u);
 }
 
-TEST_P(Conformance, APayloadLargerThanThePlaceIsRefusedBeforeAByteIsWritten) {
+TEST_P(Conformance, SEC_02_APayloadLargerThanThePlaceIsRefusedBeforeAByteIsWritten) {
   const LanePair lane = connect();
   Places places(2, 100);
   expose(1, lane.ends[1], 1, places);

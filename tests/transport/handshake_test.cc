@@ -139,7 +139,7 @@ TEST(Handshake, EveryChangedByteIsAnErrorOnOneSide) {
   }
 }
 
-TEST(Handshake, AnotherMajorVersionNamesBothOnBothSides) {
+TEST(Handshake, OPS_03_AnotherMajorVersionNamesBothOnBothSides) {
   Hello hello = lane_hello();
   hello.major = kProtocolMajor + 1;
   const Outcome outcome = shake(hello, kKey, kKey);
@@ -150,7 +150,7 @@ TEST(Handshake, AnotherMajorVersionNamesBothOnBothSides) {
   }
 }
 
-TEST(Handshake, AnAcceptorOfAnotherMajorVersionIsNamedByTheInitiator) {
+TEST(Handshake, OPS_03_AnAcceptorOfAnotherMajorVersionIsNamedByTheInitiator) {
   const Outcome outcome = shake(lane_hello(), kKey, kKey, [](int number, std::vector<std::byte>& bytes) {
     if (number == 1) bytes[8] = std::byte{9};
   });
@@ -158,7 +158,7 @@ TEST(Handshake, AnAcceptorOfAnotherMajorVersionIsNamedByTheInitiator) {
   EXPECT_NE(outcome.initiator.text().find("9.0"), std::string::npos);
 }
 
-TEST(Handshake, ANewerMinorVersionMaySayMore) {
+TEST(Handshake, OPS_03_ANewerMinorVersionMaySayMore) {
   auto bytes = encode_hello(lane_hello());
   bytes[200] = std::byte{1};
   EXPECT_EQ(decode_hello(bytes).error().code(), Code::protocol_error);
@@ -166,7 +166,7 @@ TEST(Handshake, ANewerMinorVersionMaySayMore) {
   EXPECT_TRUE(decode_hello(bytes).has_value());
 }
 
-TEST(Handshake, HellosOutOfRangeAreRefusedByName) {
+TEST(Handshake, SEC_05_HellosOutOfRangeAreRefusedByName) {
   const auto refused = [](std::size_t at, std::initializer_list<int> values, const char* field) {
     auto bytes = encode_hello(lane_hello());
     for (const int value : values) bytes[at++] = static_cast<std::byte>(value);

@@ -140,7 +140,7 @@ TEST_F(Links, AWrongKeyAnotherInstanceAndARefusalEndADialAtOnce) {
   EXPECT_TRUE(lines_.empty());
 }
 
-TEST_F(Links, AnotherMajorVersionIsNamed) {
+TEST_F(Links, OPS_03_AnotherMajorVersionIsNamed) {
   listen_at("127.0.0.1:0");
   wire::Hello hello = lane_hello();
   hello.major = wire::kProtocolMajor + 1;
@@ -156,7 +156,7 @@ TEST_F(Links, BadAddressesAreInvalidArguments) {
   EXPECT_EQ(dial("127.0.0.1:0", lane_hello(), kKey).error().code(), Code::invalid_argument);
 }
 
-TEST_F(Links, ADialWaitsForAListenerThatComesLater) {
+TEST_F(Links, NET_07_ADialWaitsForAListenerThatComesLater) {
   listen_at("127.0.0.1:0");
   const std::string address = listening_->address();
   listening_.reset();
@@ -166,7 +166,7 @@ TEST_F(Links, ADialWaitsForAListenerThatComesLater) {
   EXPECT_TRUE(link.has_value()) << link.error().to_string();
 }
 
-TEST_F(Links, ADialWithoutAListenerEndsAtItsDeadlineAndSaysWhy) {
+TEST_F(Links, NET_07_ADialWithoutAListenerEndsAtItsDeadlineAndSaysWhy) {
   listen_at("127.0.0.1:0");
   const std::string address = listening_->address();
   listening_.reset();
@@ -262,7 +262,7 @@ std::size_t resident_bytes() {
   return resident * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
 }
 
-TEST_F(Links, GiantLengthsCostNoMemoryAndEndInTime) {
+TEST_F(Links, SEC_02_GiantLengthsCostNoMemoryAndEndInTime) {
   listen_at("127.0.0.1:0");  // with the real limit of 5 s
   const std::size_t before = resident_bytes();
   const std::vector<std::byte> giant(200, std::byte{0xFF});
@@ -303,7 +303,7 @@ TEST_F(Links, AcceptingSurvivesAShortageOfDescriptors) {
   EXPECT_EQ(until_closed(s), 0u) << "taken and refused once there is room";
 }
 
-TEST_F(Links, SignalsOfTheProcessAreNotTouched) {
+TEST_F(Links, NET_11_SignalsOfTheProcessAreNotTouched) {
   struct sigaction before {
   }, after{};
   ::sigaction(SIGPIPE, nullptr, &before);

@@ -105,7 +105,7 @@ void exchange(int buffer_bytes, std::uint64_t frames, std::size_t pause) {
   EXPECT_EQ(b.got, frames);
 }
 
-TEST(TcpStress, SignalsAndShortWritesLoseNothing) {
+TEST(TcpStress, NET_14_SignalsAndShortWritesLoseNothing) {
   g_signals = 0;
   {
     TimerSignal signal;

@@ -141,7 +141,7 @@ struct Case {
   bool taken;
 };
 
-TEST(Control, ranges_are_kept) {
+TEST(Control, SEC_05_ranges_are_kept) {
   const std::uint64_t kAll64 = ~0ull;
   const std::string long_text(4097, 'x'), most_text(4096, 'x');
   const std::vector<Case> cases = {{"join", "/world_size", 0, false},
@@ -319,7 +319,7 @@ TEST(Control, texts_are_cut_and_cleaned_by_the_writer) {
   EXPECT_EQ(back(LaneLost{1, std::string("a\0b", 3)}).text, std::string("a\0b", 3));
 }
 
-TEST(Control, random_damage_never_does_harm) {
+TEST(Control, SEC_05_random_damage_never_does_harm) {
   Prng random(17);
   for (int round = 0; round < 60; ++round)
     for (const Message& message : samples::one_of_each(random)) {

@@ -132,7 +132,7 @@ std::string refusal(Change change) {
   return what ? what : "";
 }
 
-TEST(CheckHeader, each_field_is_checked_on_its_own) {
+TEST(CheckHeader, SEC_05_each_field_is_checked_on_its_own) {
   EXPECT_EQ(refusal([](Header&) {}), "");
   EXPECT_EQ(refusal([](Header& h) { h.magic = 0x5253; }), "magic");
   EXPECT_EQ(refusal([](Header& h) { h.version = 2; }), "version");
