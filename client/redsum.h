@@ -130,6 +130,7 @@ typedef struct redsum_call_options {
 /** Called once when the handle is complete, on a thread of the library: do not block in it, do not submit from it. */
 typedef void (*redsum_callback)(void* user, redsum_status status);
 
+/** Version of the library that is loaded, such as "0.1.0"; static. */
 REDSUM_API const char* redsum_version(void);
 REDSUM_API const char* redsum_status_name(redsum_status status); /**< "ok", "invalid_argument", ...; static */
 REDSUM_API const char* redsum_last_error(void);           /**< of this thread; valid until its next redsum call */
@@ -170,6 +171,7 @@ REDSUM_API redsum_status redsum_comm_create(redsum_comm* parent, const int32_t* 
  */
 REDSUM_API redsum_status redsum_comm_close(redsum_comm* comm);
 
+/** The caller's rank in the communicator, and how many ranks it has: the same as long as it is open. */
 REDSUM_API int32_t redsum_comm_rank(const redsum_comm* comm);
 REDSUM_API int32_t redsum_comm_size(const redsum_comm* comm);
 
@@ -227,6 +229,7 @@ REDSUM_API int redsum_test(const redsum_handle* handle); /**< 1: complete, redsu
 REDSUM_API redsum_status redsum_on_complete(redsum_handle* handle, redsum_callback callback, void* user);
 REDSUM_API const char* redsum_handle_error(
     const redsum_handle* handle); /**< text, "" while pending or ok; lives as long as the handle */
+/** Number of the call in its communicator, the same on every rank, as error texts name it. */
 REDSUM_API uint64_t redsum_handle_sequence(const redsum_handle* handle);
 REDSUM_API uint32_t
 redsum_handle_contributors(const redsum_handle* handle); /**< ranks folded; valid after completion */
@@ -244,10 +247,12 @@ typedef struct redsum_statistics {
   uint32_t chunk_bytes, window; /**< as agreed */
   uint32_t epoch;
 } redsum_statistics;
+/** Writes what there is up to now. Errors: invalid_argument where struct_bytes is not set. */
 REDSUM_API redsum_status redsum_stats(redsum_comm* comm, redsum_statistics* statistics);
 
-/** Where the library's log lines go: level 0 error .. 3 trace. NULL: REDSUM_DEBUG_FILE or stderr. See REDSUM_DEBUG. */
+/** Takes one line of the library's log, without its newline: level 0 error .. 3 trace. */
 typedef void (*redsum_log_callback)(void* user, int level, const char* line);
+/** Where the library's log lines go. NULL: REDSUM_DEBUG_FILE or stderr. See REDSUM_DEBUG. */
 REDSUM_API void redsum_set_log(redsum_log_callback callback, void* user);
 
 #ifdef __cplusplus
