@@ -149,6 +149,8 @@ int parse_options(int argc, char** argv, PerfOptions& options) {
       ->check(CLI::Range(0.001, 65536.0));
   app.add_option("--steps", options.steps, "timed steps of the replay")->check(CLI::Range(1u, 1000000u));
   app.add_option("--in-flight", raw.in_flight, "gradient memory of the replay per rank; default: the whole model");
+  app.set_version_flag("--version", "redsum-perf " REDSUM_VERSION);
+  app.footer("Exit code: 0, 1 when an element came out wrong or a call failed, 2 for a bad command line.");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -59,7 +59,9 @@ int parse_options(int argc, char** argv, Options& options) {
       "  redsumrun -np 4 --reducers 2 redsum-perf -b 1K -e 64M -f 4\n"
       "Every worker gets RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE and the REDSUM_* variables that redsum_init "
       "reads.\n"
-      "Exit code: that of the first worker that failed (128 + signal), 124 after --timeout, 2 for a bad command line."};
+      "Exit code: that of the first worker that failed (128 + signal), 124 after --timeout, 2 for a bad command line.",
+      "redsumrun -np N"};
+  app.get_formatter()->label("OPTIONS", "OPTIONS] CMD [ARGUMENTS...");  // for the line `Usage:`
   app.prefix_command();
   app.add_option("--np,-n", options.workers, "number of workers (also: -np)")
       ->required()

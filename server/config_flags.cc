@@ -97,6 +97,9 @@ Result<CommandLine> parse_command_line(int argc, const char* const* argv) {
   app.add_flag("--print-reference", actions.print_reference, "Show docs/reference/configuration.md, and exit");
   app.add_flag("--print-example", actions.print_example, "Show a commented configuration file, and exit");
   app.add_flag("--parent-death", result.parent_death, "Drain and exit when the parent process ends; for launchers");
+  app.footer(
+      "Exit code: 0 after a drain or the last job, 1 when it cannot start or a setting is wrong, 2 for a bad command "
+      "line.");
   std::deque<Flag> flags;
   add_keys(app, flags);
   try {
