@@ -60,6 +60,7 @@ int Supervisor::run() {
 
 void Supervisor::start() {
   const char* job = std::getenv("REDSUM_JOB_ID");
+  if (job != nullptr && *job == '\0') job = nullptr;  // empty counts as not set, as everywhere
   job_id_ = !options_.job_id.empty() ? options_.job_id : job != nullptr ? job : "run-" + random_hex(12);
   if (!options_.has_coordinator) return start_workers();
   if (const Status status = pool_.prepare(); !status) return fail(1, status.text());

@@ -48,6 +48,12 @@ TEST(Redsumrun, PassesAnExternalPoolOn) {
   EXPECT_EQ(result.exit_code, 0);
 }
 
+TEST(Redsumrun, AnEmptyJobIdCountsAsNotSet) {
+  const Result result = programs::run(
+      {"redsumrun", "-np", "1", "--reducers", "0", "/bin/sh", "-c", "echo $REDSUM_JOB_ID"}, {"REDSUM_JOB_ID="});
+  EXPECT_THAT(result.out, testing::StartsWith("[0] run-"));
+}
+
 TEST(Redsumrun, FlagsAfterTheCommandBelongToIt) {
   const Result result =
       programs::run({"redsumrun", "--reducers", "0", "-np", "1", "/bin/echo", "-np", "3", "--reducers"});
