@@ -132,14 +132,14 @@ TEST(Numerics, NUM_10_every_way_to_say_avg_gives_the_average) {
       for (const char* wrong : {"avrage", "", "avg ", "99"})
         EXPECT_EQ(redsum_op_from_name(wrong, &op), REDSUM_INVALID_ARGUMENT) << wrong;
       EXPECT_EQ(op, REDSUM_SUM);
-      const int number = 99;
+      const int number = 7;
       std::memcpy(&op, &number, sizeof op);  // as a C program may pass it
       try {
         world.allreduce(data, op).wait();
-        ADD_FAILURE() << "op 99 was taken";
+        ADD_FAILURE() << "op 7 was taken";
       } catch (const Error& error) {
         EXPECT_EQ(error.status(), REDSUM_INVALID_ARGUMENT) << error.what();
-        EXPECT_NE(error.text().find("99"), std::string::npos) << error.what();
+        EXPECT_NE(error.text().find("op 7"), std::string::npos) << error.what();
       }
       world.barrier();
     });
