@@ -6,13 +6,13 @@ Runs redsum-perf (4 workers, 2 reducers, fp32 sum, every element checked) and an
 same kind of sockets in turn, so that both meet the same machine, and prints the medians and their ratio.
 Ends with 1 when a program fails, an element is wrong, or the ratio is above --max-ratio.
 """
-import argparse
 import json
 import os
 import statistics
 import subprocess
 import sys
-from pathlib import Path
+
+import common
 
 LIMIT_S = 300
 
@@ -57,18 +57,10 @@ def measure(options, size):
 
 
 def parse():
-    here = Path(sys.argv[0]).absolute()
-    built = here.parent if here.name == "bench-echo" else Path(__file__).resolve().parent.parent / "build/release/bin"
-    parser = argparse.ArgumentParser(prog="bench-echo", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--bin", type=Path, default=built, help="folder of the built programs")
-    parser.add_argument("--workers", type=int, default=4)
+    parser = common.parser("echo", __doc__)
     parser.add_argument("--reducers", type=int, default=2)
-    parser.add_argument("--shards", type=int, default=1, help="of each reducer")
-    parser.add_argument("--sizes", default="16,64", help="in MiB, comma separated")
     parser.add_argument("--repetitions", type=int, default=5, help="of each program and size, in turn")
     parser.add_argument("--iterations", type=int, default=10, help="of each repetition, whose median counts")
-    parser.add_argument("--max-ratio", type=float, help="fail above it")
-    parser.add_argument("--json", type=Path, help="default: bench/echo.json in the build folder")
     return parser.parse_args()
 
 
@@ -85,13 +77,7 @@ def main():
     print(f"{options.workers} workers, {first['reducers']} reducers, {first['shards']} shards in all, chunk {first['chunk_bytes']}, "
           f"window {first['window']}, {first['transport']} on loopback, cpus {first['cpus']}; medians of "
           f"{options.repetitions} runs of {options.iterations}")
-    path = options.json or options.bin.parent / "bench/echo.json"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps({"load_average": os.getloadavg(), "rows": rows}, indent=2) + "\n")
-    too_slow = [row for row in rows if options.max_ratio and row["ratio"] > options.max_ratio]
-    if too_slow:
-        print(f"bench-echo: the ratio {too_slow[0]['ratio']:.3f} is above {options.max_ratio}")
-    return 1 if too_slow else 0
+    return common.finish("echo", options, rows, load_average=os.getloadavg())
 
 
 if __name__ == "__main__":

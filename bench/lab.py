@@ -7,7 +7,6 @@ redsum-perf on the workers (fp32 sum, every element checked) and prints the time
 ceiling of server mode: S/B where the pool has the workers' bandwidth, times workers/reducers where it has less.
 Ends with 1 when a program fails, an element is wrong, or the time is above --max-ratio times the ceiling.
 """
-import argparse
 import contextlib
 import json
 import os
@@ -19,6 +18,8 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+
+import common
 
 SCRIPT = Path(__file__).resolve().parent.parent / "scripts" / "lab.py"
 LIMIT_S = 600
@@ -125,20 +126,12 @@ def measure(lab, options, coordinator, size):
 
 
 def parse():
-    here = Path(sys.argv[0]).absolute()
-    built = here.parent if here.name == "bench-lab" else Path(__file__).resolve().parent.parent / "build/release/bin"
-    parser = argparse.ArgumentParser(prog="bench-lab", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--bin", type=Path, default=built, help="folder of the built programs")
-    parser.add_argument("--workers", type=int, default=4)
+    parser = common.parser("lab", __doc__)
     parser.add_argument("--reducers", type=int, default=4)
-    parser.add_argument("--shards", type=int, default=1, help="of each reducer")
     parser.add_argument("--rate", default="500mbit", help="of every card, each way")
     parser.add_argument("--mode", default="server", help="passed on to redsum-perf")
-    parser.add_argument("--sizes", default="16,64", help="in MiB, comma separated")
     parser.add_argument("--repetitions", type=int, default=3, help="runs of each size, whose median counts")
     parser.add_argument("--iterations", type=int, default=5, help="of each run")
-    parser.add_argument("--max-ratio", type=float, help="fail above it")
-    parser.add_argument("--json", type=Path, help="default: bench/lab.json in the build folder")
     return parser.parse_args()
 
 
@@ -170,14 +163,8 @@ def main():
           f"chunk {first['chunk_bytes']}, window {first['window']}, {first['transport']}, a card of {options.rate} each, "
           f"cpus {first['cpus']}, load before {load[0]:.1f}; medians of {options.repetitions} runs of {options.iterations}")
     print_drops(status)
-    path = options.json or options.bin.parent / "bench/lab.json"
-    path.parent.mkdir(parents=True, exist_ok=True)
     network = {key: status[key] for key in ("rate_bps", "delay_us", "mtu", "burst", "queue", "tcp")}
-    path.write_text(json.dumps({"load_average_before": load, "network": network, "rows": rows}, indent=2) + "\n")
-    too_slow = [row for row in rows if options.max_ratio and row["ratio"] > options.max_ratio]
-    if too_slow:
-        print(f"bench-lab: {too_slow[0]['ratio']:.3f} of the ceiling is above {options.max_ratio}")
-    return 1 if too_slow else 0
+    return common.finish("lab", options, rows, load_average_before=load, network=network)
 
 
 if __name__ == "__main__":

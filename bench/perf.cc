@@ -39,7 +39,8 @@ int main(int argc, char** argv) {
   if (const int code = perf::parse_options(argc, argv, options); code >= 0) return code;
   try {
     redsum::Options job;
-    job.mode = options.mode == "direct" ? REDSUM_MODE_DIRECT : REDSUM_MODE_SERVER;
+    if (!options.mode.empty()) job.mode = options.mode == "direct" ? REDSUM_MODE_DIRECT : REDSUM_MODE_SERVER;
+    options.mode = job.mode == REDSUM_MODE_DIRECT ? "direct" : "server";
     redsum::Communicator world(job);
     const int code = options.workload_file.empty() ? run_table(options, world) : perf::run_workload(options, world);
     world.close();

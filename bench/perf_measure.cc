@@ -147,8 +147,7 @@ std::int64_t Measurement::count_wrong() const {
 Row Measurement::run(std::uint64_t bytes) {
   Row row;
   count_ = bytes / redsum_dtype_bytes(dtype_);
-  if (options_.collective == Collective::reduce_scatter || options_.collective == Collective::all_gather)
-    count_ -= count_ % ranks_;
+  if (has_parts(options_)) count_ -= count_ % ranks_;
   row.count = count_;
   row.bytes = count_ * redsum_dtype_bytes(dtype_);
   row.dtype = dtype_;

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <cstdlib>
 
 #include "bench/perf_types.h"
 
@@ -36,9 +35,7 @@ std::string collective_into(const Raw& raw, PerfOptions& options) {
     return "--collective " + raw.collective + ": one of" + known;
   }
   options.collective = static_cast<Collective>(found - std::begin(kCollectiveNames));
-  const bool has_parts =
-      options.collective == Collective::reduce_scatter || options.collective == Collective::all_gather;
-  if (has_parts && options.tensors != 1)
+  if (has_parts(options) && options.tensors != 1)
     return "-u " + std::to_string(options.tensors) + ": a " + raw.collective + " has one buffer, not a list";
   if (options.collective != Collective::allreduce && !options.workload_file.empty())
     return "--workload replays all-reduces; drop --collective " + raw.collective;
@@ -93,7 +90,7 @@ std::string finish(const Raw& raw, PerfOptions& options) {
     return "-f must be more than 1 (each size is the last one times it)";
   if (options.factor == 0 && options.step_bytes == 0) return "-i 0 never reaches -e; give a step or a factor -f";
   if (options.factor != 0 && options.min_bytes == 0) return "-f cannot leave size 0; give -b of at least one element";
-  if (options.mode != "server" && options.mode != "direct")
+  if (!options.mode.empty() && options.mode != "server" && options.mode != "direct")
     return "--mode " + options.mode + ": one of server and direct; ring and auto are not there yet";
   if (raw.format == "csv")
     options.format = OutputFormat::csv;
@@ -114,7 +111,6 @@ std::string finish(const Raw& raw, PerfOptions& options) {
 
 int parse_options(int argc, char** argv, PerfOptions& options) {
   Raw raw;
-  if (const char* mode = std::getenv("REDSUM_MODE"); mode && *mode) options.mode = mode;
   CLI::App app{
       "Measures and checks collectives. Start it on every rank: redsumrun -np 4 --reducers 2 redsum-perf -b 1K -e 64M "
       "-f 4"};

@@ -33,7 +33,7 @@ struct PerfOptions {
   std::string json_file;
   OutputFormat format = OutputFormat::nccl;
   int wire_dtype = -1;
-  std::string mode = "server";
+  std::string mode;  // as given; empty: what REDSUM_MODE says. After the job has formed: its mode
   std::string key;
   bool rollback = true;  // of the table's calls; the replay does without, as DDP
   std::string workload_file;
@@ -47,6 +47,10 @@ int parse_options(int argc, char** argv, PerfOptions& options);
 
 inline bool reduces(const PerfOptions& options) {
   return options.collective != Collective::broadcast && options.collective != Collective::all_gather;
+}
+
+inline bool has_parts(const PerfOptions& options) {
+  return options.collective == Collective::reduce_scatter || options.collective == Collective::all_gather;
 }
 
 // The message sizes of the table, in bytes, smallest first.

@@ -137,7 +137,9 @@ Status fill_tensors(const redsum_tensor* tensors, std::size_t count, bool reads,
 Status fill_parts(const PartsArguments& given, std::uint32_t rank, std::uint32_t members, Call& call) {
   wire::CallDescription& description = call.description;
   const std::size_t bytes = dtype_bytes(description.dtype);
-  if (given.counts) description.parts.assign(given.counts, given.counts + members);
+  // Equal counts are the same call as equal parts, on whichever rank either was written.
+  if (given.counts && std::any_of(given.counts, given.counts + members, [&](auto c) { return c != given.counts[0]; }))
+    description.parts.assign(given.counts, given.counts + members);
   std::uint64_t first = 0, own_first = 0;
   for (std::uint32_t r = 0; r < members; ++r) {
     const std::uint64_t part = given.counts ? given.counts[r] : given.count;

@@ -69,7 +69,7 @@ Job::Job(const Options& options)
 
 Status Job::start_reducer() {
   auto started = start_own_reducer({options_.job_id, options_.rank, options_.coordinators, options_.data_address,
-                                    options_.pool_key, options_.heartbeat_timeout});
+                                    options_.pool_key, options_.guarded, options_.heartbeat_timeout});
   if (!started) return started.error();
   own_reducer_ = std::move(*started);
   return {};

@@ -128,6 +128,8 @@ Result<Options> check_options(const redsum_options& o) {
         "mode is none of REDSUM_MODE_SERVER and REDSUM_MODE_DIRECT; expected 'server' or 'direct' (REDSUM_MODE)");
   auto secret = read_secret(o.secret_file ? o.secret_file : "");
   if (!secret) return failure(secret.error());
+  const char* insecure = variable({"REDSUM_INSECURE"});
+  result.guarded = !secret->empty() || (insecure && std::strcmp(insecure, "1") == 0);
   result.pool_key = wire::key_from_secret(*secret);
   result.rank = static_cast<std::uint32_t>(o.rank);
   result.world_size = static_cast<std::uint32_t>(o.world_size);

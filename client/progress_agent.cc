@@ -149,8 +149,7 @@ void ProgressAgent::submit(CommunicatorId id, CallPtr call) {
   wake_at(std::min(last_call_ + kTick, call->deadline));
   Call& pending = *call;
   communicator->calls.emplace(pending.sequence, std::move(call));
-  pending.layout = communicator->core->layout(pending.description);
-  communicator->core->submit(pending.sequence, pending.description);
+  pending.layout = communicator->core->submit(pending.sequence, pending.description);
   pump(*communicator);
 }
 

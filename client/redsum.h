@@ -85,9 +85,9 @@ typedef struct redsum_handle redsum_handle; /**< one submitted collective */
 /**
  * How a process joins a job. Always start from redsum_options_init(), which sets the defaults and then what the
  * environment says: REDSUM_COORDINATOR, REDSUM_JOB_ID, REDSUM_SECRET_FILE, REDSUM_CHUNK_BYTES, REDSUM_WINDOW,
- * REDSUM_MODE (server, direct), REDSUM_DATA_ADDRESS, REDSUM_*_TIMEOUT (seconds), and rank and world size from
- * REDSUM_RANK/REDSUM_WORLD_SIZE, RANK/WORLD_SIZE (torchrun), OMPI_COMM_WORLD_*, PMI_*, SLURM_PROCID/SLURM_NTASKS.
- * Strings are copied by redsum_init.
+ * REDSUM_MODE (server, direct), REDSUM_DATA_ADDRESS, REDSUM_INSECURE (1), REDSUM_*_TIMEOUT (seconds), and rank and
+ * world size from REDSUM_RANK/REDSUM_WORLD_SIZE, RANK/WORLD_SIZE (torchrun), OMPI_COMM_WORLD_*, PMI_*,
+ * SLURM_PROCID/SLURM_NTASKS. Strings are copied by redsum_init.
  */
 typedef struct redsum_options {
   size_t struct_bytes;          /**< sizeof(redsum_options) of the caller; set by redsum_options_init */
@@ -167,7 +167,9 @@ REDSUM_API redsum_status redsum_comm_create(redsum_comm* parent, const int32_t* 
 
 /**
  * Waits for the communicator's calls (at most the operation timeout), then frees it. Closing the communicator that
- * redsum_init returned leaves the job: close the others before. Handles stay valid. NULL is fine.
+ * redsum_init returned leaves the job: close the others before. Handles stay valid. NULL is fine. In direct mode
+ * leaving returns when every rank has left, since the others may wait for results from this one; after the operation
+ * timeout it goes all the same.
  */
 REDSUM_API redsum_status redsum_comm_close(redsum_comm* comm);
 
@@ -240,8 +242,9 @@ REDSUM_API void redsum_handle_free(redsum_handle* handle);
 typedef struct redsum_statistics {
   size_t struct_bytes;
   uint64_t calls_submitted, calls_completed, calls_failed;
-  uint64_t bytes_sent, bytes_received; /**< on this process' data lanes, with headers */
-  uint64_t send_calls, receive_calls;  /**< system calls of the data path */
+  uint64_t bytes_sent, bytes_received; /**< on this process' data lanes, with headers; in direct mode also those of
+                                            its reducer, and the share that stays in the process counts */
+  uint64_t send_calls, receive_calls;  /**< system calls of the worker's data path */
   uint64_t chunks_sent, chunks_received;
   uint32_t reducers, shards;    /**< of the current epoch */
   uint32_t chunk_bytes, window; /**< as agreed */

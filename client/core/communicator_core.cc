@@ -24,14 +24,14 @@ CommunicatorCore::CommunicatorCore(CommunicatorId id, Rank rank, std::uint32_t m
   }
 }
 
-void CommunicatorCore::submit(Sequence sequence, const wire::CallDescription& description) {
+const ChunkLayout& CommunicatorCore::submit(Sequence sequence, const wire::CallDescription& description) {
   REDSUM_CHECK(calls_.empty() || calls_.back().sequence < sequence);
   Call call;
   call.sequence = sequence;
   call.description = description;
   call.signature = description.signature();
   const std::size_t element = dtype_bytes(description.wire_dtype);
-  call.layout = layout(description);
+  call.layout = ChunkLayout(description, members_, settings_.chunk_bytes);
   call.chunks = call.layout.chunks();
   call.small = description.count <= settings_.small_bytes / element && call.chunks == 1;
   Numbering& numbering = call.small ? small_ : bulk_;
@@ -39,6 +39,7 @@ void CommunicatorCore::submit(Sequence sequence, const wire::CallDescription& de
   numbering.submitted += call.chunks;
   numbering.calls.push_back(sequence);
   calls_.push_back(std::move(call));
+  return calls_.back().layout;
 }
 
 const CommunicatorCore::Call* CommunicatorCore::find(Sequence sequence) const {

@@ -49,8 +49,8 @@ class CommunicatorCore {
                    std::span<const std::uint16_t> schedule, std::size_t shards);
 
   // Sequences come from the caller, ascending without gaps.
-  void submit(Sequence sequence, const wire::CallDescription& call);
-  ChunkLayout layout(const wire::CallDescription& call) const { return {call, members_, settings_.chunk_bytes}; }
+  // Returns how the call is cut; valid until its last result.
+  const ChunkLayout& submit(Sequence sequence, const wire::CallDescription& call);
   // The next chunk that the windows allow, small ones first; false: none, now. The caller must send what it gets.
   bool next_send(ChunkSend& send);
   // A result on the lane of `shard`. An error means that the shard broke the protocol.

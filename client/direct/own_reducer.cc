@@ -70,9 +70,17 @@ Result<std::unique_ptr<OwnReducer>> start_own_reducer(const OwnReducerSpec& spec
     return failure(Code::invalid_argument, "no address to listen on is found from coordinator " +
                                                (spec.coordinators.empty() ? "''" : spec.coordinators.front()) +
                                                "; set REDSUM_DATA_ADDRESS");
+  const auto given = tcp::parse_host_port(host, true);
+  const tcp::HostPort at = given ? *given : tcp::HostPort{host, 0};
+  const auto numeric = tcp::numeric_endpoint(at);
+  if (!spec.guarded && at.host != "localhost" && !(numeric && numeric->is_loopback()))
+    return failure(Code::auth_failed,
+                   "direct mode listens on " + at.host +
+                       ", and an address other than loopback needs a secret: set REDSUM_SECRET_FILE, or allow "
+                       "everybody in with REDSUM_INSECURE=1");
   server::ReducerConfig config;
   config.name = spec.job + "/" + std::to_string(spec.rank);
-  config.data_address = tcp::parse_host_port(host) ? host : tcp::format_host_port(host, 0);
+  config.data_address = tcp::format_host_port(at.host, at.port);
   config.budget_bytes = kBudgetBytes;
   config.coordinators = spec.coordinators;
   config.pool_key = spec.pool_key;

@@ -20,6 +20,7 @@ struct OwnReducerSpec {
   std::vector<std::string> coordinators;  // host:port
   std::string data_address;               // host[:port] to listen on; empty: where the coordinator is reached from
   wire::Key pool_key{};
+  bool guarded = false;  // there is a secret, or its absence is wanted: required for any address but loopback
   DurationNs heartbeat_timeout = 3 * kSecond;
 };
 
@@ -32,7 +33,8 @@ class OwnReducer {
   virtual transport::Transport::Counters counters() const = 0;  // of its lanes
 };
 
-// Registers in the background. Errors: invalid_argument, resource_exhausted (the address is in use).
+// Registers in the background. Errors: invalid_argument, auth_failed (a port for everybody, and no secret),
+// resource_exhausted (the address is in use).
 Result<std::unique_ptr<OwnReducer>> start_own_reducer(const OwnReducerSpec& spec);
 
 }  // namespace redsum::client

@@ -13,8 +13,8 @@ using roster::Seat;
 constexpr std::size_t kMaxHostBytes = 64;         // of a record: one for every rank goes to every rank
 constexpr std::uint32_t kMaxShardsOfJob = 65535;  // a schedule's entries are 16 bits wide
 constexpr std::uint32_t kDefaultWindow = 4;
-constexpr std::uint32_t kCacheShareBytes = 4u
-                                           << 20;  // all places of a communicator on a shard should stay in its cache
+// All places of a communicator on a shard should stay in its cache.
+constexpr std::uint32_t kCacheShareBytes = 4u << 20;
 // Chunks are a little smaller than a power of two: the kernel sends segments of at most 64 KiB, and a frame that is
 // just larger than so many of them leaves a small one behind, which costs as much as a large one
 // (docs/benchmarks/echo.md).

@@ -9,24 +9,6 @@
 namespace redsum::test {
 namespace {
 
-void direct(redsum_options& options) {
-  options.mode = REDSUM_MODE_DIRECT;
-}
-
-PoolShape no_reducers() {
-  PoolShape shape;
-  shape.reducers = 0;
-  return shape;
-}
-
-// Values whose sum depends on the order in which they are added.
-std::vector<float> touchy(std::size_t count, int rank) {
-  std::vector<float> values(count);
-  for (std::size_t i = 0; i < count; ++i)
-    values[i] = static_cast<float>((rank % 2 ? -1e7 : 1e7) + static_cast<double>(i % 97) * 0.37 + rank);
-  return values;
-}
-
 TEST(ApiDirect, gives_the_bits_of_server_mode_without_any_reducer) {
   const Pool pool({2, 1}), alone(no_reducers());
   for (const int world : {1, 2, 3, 5, 8})
@@ -121,6 +103,26 @@ TEST(ApiDirect, statistics_count_what_the_own_reducer_moves) {
         EXPECT_LT(statistics.bytes_sent, 2 * kCount * 4 * 105 / 100);
       },
       direct);
+}
+
+TEST(ApiDirect, SEC_04_a_port_for_everybody_needs_a_secret) {
+  const Pool pool(no_reducers());
+  const auto at = [](const char* address) {
+    return [address](redsum_options& options) {
+      options.mode = REDSUM_MODE_DIRECT;
+      options.data_address = address;
+    };
+  };
+  redsum_comm* comm = nullptr;
+  for (const char* address : {"0.0.0.0", "0.0.0.0:7499", "[::]:0", "node7.example"}) {
+    EXPECT_EQ(join(pool, next_job(), 0, 1, at(address), &comm), REDSUM_AUTH_FAILED) << address;
+    for (const char* word : {"REDSUM_SECRET_FILE", "REDSUM_INSECURE=1"})
+      EXPECT_NE(std::string(redsum_last_error()).find(word), std::string::npos) << redsum_last_error();
+  }
+  for (const char* address : {"127.0.0.1", "127.0.0.1:0", "localhost"}) {
+    ASSERT_EQ(join(pool, next_job(), 0, 1, at(address), &comm), REDSUM_OK) << address << ": " << redsum_last_error();
+    EXPECT_EQ(redsum_comm_close(comm), REDSUM_OK);
+  }
 }
 
 }  // namespace

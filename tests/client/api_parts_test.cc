@@ -37,12 +37,12 @@ redsum_status all_gather(redsum_comm* comm, const void* input, void* output, con
   return wait_for(redsum_all_gather_v(comm, input, output, counts.data(), dtype, nullptr, &handle), handle, error);
 }
 
-// Values whose sum depends on the order in which they are added.
-std::vector<float> touchy(std::size_t count, int rank) {
-  std::vector<float> values(count);
-  for (std::size_t i = 0; i < count; ++i)
-    values[i] = static_cast<float>((rank % 2 ? -1e7 : 1e7) + static_cast<double>(i % 97) * 0.37 + rank);
-  return values;
+struct Part {
+  std::uint64_t first, own, total;
+};
+Part part_of(const Counts& counts, int rank) {
+  return {std::accumulate(counts.begin(), counts.begin() + rank, std::uint64_t{0}),
+          counts[static_cast<std::size_t>(rank)], std::accumulate(counts.begin(), counts.end(), std::uint64_t{0})};
 }
 
 std::vector<Counts> shapes(int world) {
@@ -59,9 +59,7 @@ TEST(ApiParts, a_reduce_scatter_gives_each_rank_its_part_of_the_allreduce) {
     run_ranks(pool, world, [&](redsum_comm* comm, int rank) {
       for (const Counts& counts : shapes(world))
         for (const bool in_place : {false, true}) {
-          const auto own = counts[static_cast<std::size_t>(rank)];
-          const auto first = std::accumulate(counts.begin(), counts.begin() + rank, std::uint64_t{0});
-          const auto total = std::accumulate(counts.begin(), counts.end(), std::uint64_t{0});
+          const auto [first, own, total] = part_of(counts, rank);
           std::vector<float> in = touchy(total, rank), sum(total), part(own, -1.0f);
           const std::vector<float> before = in;
           ASSERT_EQ(allreduce(comm, in.data(), sum.data(), total, REDSUM_FP32, REDSUM_AVG), REDSUM_OK);
@@ -83,9 +81,7 @@ TEST(ApiParts, an_all_gather_gives_every_rank_all_parts) {
     run_ranks(pool, world, [&](redsum_comm* comm, int rank) {
       for (const Counts& counts : shapes(world))
         for (const bool in_place : {false, true}) {
-          const auto own = counts[static_cast<std::size_t>(rank)];
-          const auto first = std::accumulate(counts.begin(), counts.begin() + rank, std::uint64_t{0});
-          const auto total = std::accumulate(counts.begin(), counts.end(), std::uint64_t{0});
+          const auto [first, own, total] = part_of(counts, rank);
           std::vector<std::int16_t> wanted, mine(own, static_cast<std::int16_t>(1000 * rank)), out(total, -1);
           for (int r = 0; r < world; ++r)
             wanted.insert(wanted.end(), counts[static_cast<std::size_t>(r)], static_cast<std::int16_t>(1000 * r));
@@ -134,6 +130,22 @@ TEST(ApiParts, equal_parts_move_no_more_than_they_must) {
   });
 }
 
+TEST(ApiParts, equal_counts_are_the_same_call_in_either_form) {
+  const Pool pool;
+  run_ranks(pool, 2, [&](redsum_comm* comm, int rank) {
+    const Counts counts = {2, 2};
+    std::vector<float> whole(4, 1.0f), part(2);
+    redsum_handle* handle = nullptr;
+    EXPECT_EQ(wait_for(rank == 0 ? redsum_reduce_scatter(comm, whole.data(), part.data(), 2, REDSUM_FP32, REDSUM_SUM,
+                                                         nullptr, &handle)
+                                 : redsum_reduce_scatter_v(comm, whole.data(), part.data(), counts.data(), REDSUM_FP32,
+                                                           REDSUM_SUM, nullptr, &handle),
+                       handle),
+              REDSUM_OK);
+    EXPECT_EQ(part, std::vector<float>(2, 2.0f));
+  });
+}
+
 TEST(ApiParts, SHP_01_other_counts_of_one_rank_are_named_with_both_values) {
   const Pool pool({2, 1});
   run_ranks(pool, 3, [&](redsum_comm* comm, int rank) {
@@ -141,7 +153,7 @@ TEST(ApiParts, SHP_01_other_counts_of_one_rank_are_named_with_both_values) {
     const Counts counts = rank == 2 ? Counts{70'001, 69'999, 70'000} : Counts{70'000, 70'000, 70'000};
     std::vector<float> data(210'000, static_cast<float>(rank));
     const std::vector<float> before = data;
-    const auto first = std::accumulate(counts.begin(), counts.begin() + rank, std::uint64_t{0});
+    const std::uint64_t first = part_of(counts, rank).first;
     std::string error;
     EXPECT_EQ(reduce_scatter(comm, data.data(), data.data() + first, counts, REDSUM_FP32, REDSUM_SUM, nullptr, &error),
               REDSUM_MISMATCH);

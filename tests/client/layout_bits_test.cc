@@ -89,9 +89,7 @@ TEST_F(LayoutBits, are_the_left_fold_for_every_chunk_size_reducer_count_shard_co
 }
 
 TEST_F(LayoutBits, are_the_left_fold_in_direct_mode_too) {
-  PoolShape coordinator_only;
-  coordinator_only.reducers = 0;
-  const Pool pool(coordinator_only);
+  const Pool pool(no_reducers());
   for (const std::uint32_t chunk : {4096u, 65536u, 1048576u})
     run_ranks(
         pool, kWorld,
@@ -102,7 +100,7 @@ TEST_F(LayoutBits, are_the_left_fold_in_direct_mode_too) {
         },
         [&](redsum_options& options) {
           options.chunk_bytes = chunk;
-          options.mode = REDSUM_MODE_DIRECT;
+          direct(options);
         });
 }
 

@@ -65,6 +65,24 @@ inline std::string next_job() {
   return "job" + std::to_string(count++);
 }
 
+// For direct mode: a coordinator alone.
+inline PoolShape no_reducers() {
+  PoolShape shape;
+  shape.reducers = 0;
+  return shape;
+}
+inline void direct(redsum_options& options) {
+  options.mode = REDSUM_MODE_DIRECT;
+}
+
+// Values whose sum depends on the order in which they are added.
+inline std::vector<float> touchy(std::size_t count, int rank) {
+  std::vector<float> values(count);
+  for (std::size_t i = 0; i < count; ++i)
+    values[i] = static_cast<float>((rank % 2 ? -1e7 : 1e7) + static_cast<double>(i % 97) * 0.37 + rank);
+  return values;
+}
+
 // Options of one rank; change them in `adjust` before redsum_init.
 using Adjust = std::function<void(redsum_options&)>;
 using RankBody = std::function<void(redsum_comm* world, int rank)>;

@@ -14,9 +14,10 @@ def ready(workers):
 
 
 @pytest.mark.parametrize("count", [1000, 4000000])
-def test_FLT_01_killed_worker_is_named_to_all_others(bench, count):
-    coordinator, *_ = bench.pool(2)
-    workers = bench.workers(coordinator, 4, "loop", count, 10000000)
+@pytest.mark.parametrize("mode", ["server", "direct"])
+def test_FLT_01_killed_worker_is_named_to_all_others(bench, mode, count):
+    coordinator, *_ = bench.pool(2 if mode == "server" else 0)
+    workers = bench.workers(coordinator, 4, "loop", count, 10000000, env={"REDSUM_MODE": mode})
     ready(workers)
     workers[2].signal(9)
     start = time.monotonic()
@@ -26,22 +27,7 @@ def test_FLT_01_killed_worker_is_named_to_all_others(bench, count):
             assert time.monotonic() - start < LIMIT_S
             error = worker.line("^error: ")
             assert "peer_lost" in error and "rank 2" in error, error
-
-
-@pytest.mark.parametrize("count", [1000, 4000000])
-def test_killed_worker_is_named_to_all_others_in_direct_mode(bench, count):
-    coordinator, *_ = bench.pool(0)
-    workers = bench.workers(coordinator, 4, "loop", count, 10000000, env={"REDSUM_MODE": "direct"})
-    ready(workers)
-    workers[2].signal(9)
-    start = time.monotonic()
-    for rank, worker in enumerate(workers):
-        if rank != 2:
-            assert worker.wait() == 3, worker.output()
-            assert time.monotonic() - start < LIMIT_S
-            error = worker.line("^error: ")
-            assert "peer_lost" in error and "rank 2" in error, error
-    for worker in bench.workers(coordinator, 3, "loop", 100000, 3, env={"REDSUM_MODE": "direct"}):  # the same job again
+    for worker in bench.workers(coordinator, 3, "loop", 100000, 3, env={"REDSUM_MODE": mode}):  # the same job again
         assert worker.wait() == 0, worker.output()
 
 

@@ -27,7 +27,7 @@ std::vector<std::pair<std::string, CallDescription>> variations(const CallDescri
   add("count", [](CallDescription& c) { c.count += 1; });
   add("prescale", [](CallDescription& c) { c.prescale = 0.5; });
   add("postscale", [](CallDescription& c) { c.postscale = 0.5; });
-  add("number of parts", [](CallDescription& c) { c.parts = {4000, 96}; });
+  add("count of part 0", [](CallDescription& c) { c.parts = {4000, 96}; });
   add("key", [](CallDescription& c) { c.key = "layer1"; });
   return all;
 }
@@ -66,6 +66,12 @@ TEST(Difference, names_the_part_that_differs) {
   EXPECT_EQ(difference(a, b).field, "count of part 1");
   EXPECT_EQ(difference(a, b).left, "90");
   EXPECT_EQ(difference(a, b).right, "80");
+  b.parts = {4000, 96};
+  EXPECT_EQ(difference(a, b).field, "number of parts");
+  a.parts = {};  // equal ones
+  EXPECT_EQ(difference(a, b).field, "count of part 0");
+  EXPECT_EQ(difference(a, b).left, "2048");
+  EXPECT_EQ(difference(a, b).right, "4000");
 }
 
 TEST(Difference, names_the_field_and_both_values) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transport/wire/call.h"
 
+#include <algorithm>
 #include <bit>
 #include <cstdio>
 
@@ -61,11 +62,12 @@ Difference difference(const CallDescription& l, const CallDescription& r) {
   if (l.kind != r.kind) return {"kind", std::string(kind_name(l.kind)), std::string(kind_name(r.kind))};
   if (l.key != r.key) return {"key", "'" + l.key + "'", "'" + r.key + "'"};
   if (l.count != r.count) return {"count", std::to_string(l.count), std::to_string(r.count)};
-  if (l.parts.size() != r.parts.size())
+  if (!l.parts.empty() && !r.parts.empty() && l.parts.size() != r.parts.size())
     return {"number of parts", std::to_string(l.parts.size()), std::to_string(r.parts.size())};
-  for (std::size_t i = 0; i < l.parts.size(); ++i)
-    if (l.parts[i] != r.parts[i])
-      return {"count of part " + std::to_string(i), std::to_string(l.parts[i]), std::to_string(r.parts[i])};
+  const auto parts = static_cast<std::uint32_t>(std::max(l.parts.size(), r.parts.size()));
+  for (std::uint32_t i = 0; i < parts; ++i)
+    if (l.part(i, parts) != r.part(i, parts))
+      return {"count of part " + std::to_string(i), std::to_string(l.part(i, parts)), std::to_string(r.part(i, parts))};
   if (l.dtype != r.dtype) return {"dtype", std::string(dtype_name(l.dtype)), std::string(dtype_name(r.dtype))};
   if (l.wire_dtype != r.wire_dtype)
     return {"wire dtype", std::string(dtype_name(l.wire_dtype)), std::string(dtype_name(r.wire_dtype))};
