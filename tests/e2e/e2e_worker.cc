@@ -2,8 +2,17 @@
 // A worker for the process tests, on the C interface alone. Rank and coordinator come from the environment.
 //   e2e_worker loop COUNT CALLS [TENSORS]   CALLS all-reduces of COUNT fp32 in TENSORS pieces, each result checked
 //   e2e_worker idle                         one all-reduce, then waits for a line on stdin, then one more
-// Prints "ready" after the first result and "done". Ends with 3 and "error: CODE: TEXT" when a call fails, with 4 when
-// a result is wrong or an input was changed by a failed call.
+//   e2e_worker hash COUNT                   one all-reduce whose sum depends on the order of addition; prints its hash
+//   e2e_worker wait SECONDS                 a line on stdin, then one all-reduce, of which redsum_wait waits so long at
+//   first e2e_worker subgroup                     makes a communicator, uses the world; then rank 0 dies and the others
+//   use it
+// Prints "ready" after the first result and "done". Ends with 6 when the library changed a signal's handling, with 3
+// and "error: CODE: TEXT" when a call fails, with 4 when a result is wrong or an input was changed by a failed call.
+#include <signal.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -48,6 +57,72 @@ class Worker {
     std::fflush(stdout);
   }
 
+  // Sums of numbers of very different size: another order of addition gives other bits in nearly every element.
+  int hash(std::size_t count) {
+    data_.resize(count);
+    auto state = 12345u + static_cast<std::uint32_t>(rank_) * 2654435761u;
+    for (float& value : data_) {
+      state = state * 1664525u + 1013904223u;
+      value = std::ldexp(static_cast<float>(static_cast<std::int32_t>(state << 5) >> 8),
+                         static_cast<int>(state >> 27) - 16);
+    }
+    const redsum_tensor tensor{data_.data(), data_.data(), count};
+    if (const int code = complete(world_, tensor)) return code;
+    std::uint64_t result = 14695981039346656037u;
+    for (const float value : data_) {
+      std::uint32_t bits;
+      std::memcpy(&bits, &value, sizeof bits);
+      result = (result ^ bits) * 1099511628211u;
+    }
+    std::printf("hash %016llx\n", static_cast<unsigned long long>(result));
+    return 0;
+  }
+
+  // A communicator that was never used when one of its members dies.
+  int subgroup() {
+    std::vector<std::int32_t> ranks(static_cast<std::size_t>(size_));
+    for (int rank = 0; rank < size_; ++rank) ranks[static_cast<std::size_t>(rank)] = rank;
+    redsum_comm *fresh = nullptr, *later = nullptr;
+    if (const redsum_status status = redsum_comm_create(world_, ranks.data(), ranks.size(), &fresh);
+        status != REDSUM_OK)
+      return failed(status, redsum_last_error());
+    redsum_handle* handle = nullptr;
+    redsum_status status = redsum_barrier(world_, nullptr, &handle);
+    if (status == REDSUM_OK) status = redsum_wait(handle, -1);
+    redsum_handle_free(handle);
+    if (status != REDSUM_OK) return failed(status, redsum_last_error());
+    say_ready();
+    if (rank_ == 0) ::_exit(0);
+    const auto begun = std::chrono::steady_clock::now();
+    float value = 1;
+    const int code = complete(fresh, {&value, &value, 1});
+    std::printf("%s: %s\n", redsum_status_name(redsum_comm_create(world_, ranks.data(), ranks.size(), &later)),
+                redsum_last_error());
+    std::printf("took %.3f\n", std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count());
+    return code;
+  }
+
+  int wait(double seconds) {
+    say_ready();
+    char line[16];
+    if (!std::fgets(line, sizeof line, stdin)) return 5;
+    float value = 1;
+    const redsum_tensor tensor{&value, &value, 1};
+    redsum_handle* handle = nullptr;
+    redsum_status status = redsum_allreduce(world_, &tensor, 1, REDSUM_FP32, REDSUM_SUM, nullptr, &handle);
+    if (status != REDSUM_OK) return failed(status, redsum_last_error());
+    const auto begun = std::chrono::steady_clock::now();
+    status = redsum_wait(handle, static_cast<std::int64_t>(seconds * 1e9));
+    std::printf("waited %.3f: %s\n", std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count(),
+                redsum_status_name(status));
+    std::fflush(stdout);
+    status = redsum_wait(handle, -1);
+    const std::string text = redsum_handle_error(handle);
+    redsum_handle_free(handle);
+    std::printf("ended %.3f\n", std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count());
+    return status == REDSUM_OK ? 0 : failed(status, text.c_str());
+  }
+
   int once(std::size_t count, std::uint64_t call, std::size_t pieces) {
     data_.resize(count);
     for (std::size_t i = 0; i < count; ++i) data_[i] = input(rank_, call, i);
@@ -74,6 +149,16 @@ class Worker {
   }
 
  private:
+  static int complete(redsum_comm* comm, const redsum_tensor& tensor) {
+    redsum_handle* handle = nullptr;
+    redsum_status status = redsum_allreduce(comm, &tensor, 1, REDSUM_FP32, REDSUM_SUM, nullptr, &handle);
+    if (status != REDSUM_OK) return failed(status, redsum_last_error());
+    status = redsum_wait(handle, -1);
+    const std::string text = redsum_handle_error(handle);
+    redsum_handle_free(handle);
+    return status == REDSUM_OK ? 0 : failed(status, text.c_str());
+  }
+
   redsum_comm* world_;
   int rank_, size_;
   std::vector<float> data_;
@@ -87,21 +172,41 @@ int idle(Worker& worker) {
   return worker.once(1000, 1, 1);
 }
 
+int run(Worker& worker, const std::string& mode, int argc, char** argv) {
+  if (mode == "idle") return idle(worker);
+  if (mode == "subgroup") return worker.subgroup();
+  if (mode == "hash") return worker.hash(std::strtoull(argv[2], nullptr, 10));
+  if (mode == "wait") return worker.wait(std::strtod(argv[2], nullptr));
+  return worker.run(std::strtoull(argv[2], nullptr, 10), std::strtoull(argv[3], nullptr, 10),
+                    argc > 4 ? std::strtoull(argv[4], nullptr, 10) : 1);
+}
+
+bool same_handling(const struct sigaction& a, const struct sigaction& b) {
+  return a.sa_handler == b.sa_handler && a.sa_flags == b.sa_flags;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   const std::string mode = argc > 1 ? argv[1] : "";
-  if (mode != "idle" && (mode != "loop" || argc < 4)) return 2;
+  const int words = mode == "loop"                         ? 4
+                    : mode == "hash" || mode == "wait"     ? 3
+                    : mode == "idle" || mode == "subgroup" ? 2
+                                                           : 99;
+  if (argc < words) return 2;
+  struct sigaction before {
+  }, after{};
+  ::sigaction(SIGPIPE, nullptr, &before);
   redsum_options options;
   redsum_options_init(&options);
   redsum_comm* world = nullptr;
   if (const redsum_status status = redsum_init(&options, &world); status != REDSUM_OK)
     return failed(status, redsum_last_error());
   Worker worker(world);
-  const int code = mode == "idle" ? idle(worker)
-                                  : worker.run(std::strtoull(argv[2], nullptr, 10), std::strtoull(argv[3], nullptr, 10),
-                                               argc > 4 ? std::strtoull(argv[4], nullptr, 10) : 1);
+  const int code = run(worker, mode, argc, argv);
+  ::sigaction(SIGPIPE, nullptr, &after);
   std::fflush(stdout);
+  if (!same_handling(before, after)) return 6;
   if (code != 0) return code;
   if (const redsum_status status = redsum_comm_close(world); status != REDSUM_OK)
     return failed(status, redsum_last_error());

@@ -82,6 +82,17 @@ def test_a_list_of_tensors_is_one_collective(bench):
         assert worker.wait(60 * SLOW) == 0, worker.output()
 
 
+def test_NUM_05_fresh_launches_give_the_same_bits_on_every_rank(bench):
+    """With one reducer and with three, so that neither arrival nor layout nor a start of the processes decides."""
+    hashes = set()
+    for daemon in (bench.daemon("--shards", "2"), bench.pool(3)[0]):
+        for launch in range(10):
+            for worker in bench.workers(daemon, 4, "hash", 50021, job=f"launch-{launch}"):
+                assert worker.wait() == 0, worker.output()
+                hashes.add(worker.line("^hash "))
+    assert len(hashes) == 1, hashes
+
+
 def test_many_shards(bench):
     daemon = bench.daemon("--shards", "3")
     for worker in bench.workers(daemon, 3, "loop", 500009, 5):

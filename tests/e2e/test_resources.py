@@ -2,6 +2,7 @@
 """Memory stays within what was promised, and idle costs next to nothing."""
 import json
 import re
+import signal
 import time
 
 import pytest
@@ -49,6 +50,27 @@ def test_LIF_09_idle_daemon_and_idle_client_use_little_cpu(bench):
     assert max(shares) < 0.02, shares
     for worker in workers:
         worker.type("go on\n")
+    for worker in workers:
+        assert worker.wait() == 0, worker.output()
+
+
+@sanitized
+def test_LIF_09_waiting_for_a_rank_that_sleeps_costs_little_cpu(bench):
+    limits = {"REDSUM_HEARTBEAT_TIMEOUT": "60"}
+    daemon = bench.daemon("--shards", "2", "--heartbeat-timeout", "60s")
+    workers = bench.workers(daemon, 2, "idle", env=limits)
+    for worker in workers:
+        worker.line("^ready$")
+    workers[1].signal(signal.SIGSTOP)
+    workers[0].type("go on\n")
+    pids, seconds = [daemon.pid, workers[0].pid], 4
+    before = [cpu_seconds(pid) for pid in pids]
+    time.sleep(seconds)  # the measured time, not a synchronisation
+    shares = [(cpu_seconds(pid) - start) / seconds for pid, start in zip(pids, before)]
+    assert max(shares) < 0.1, shares
+    assert not workers[0].ended(), workers[0].output()
+    workers[1].signal(signal.SIGCONT)
+    workers[1].type("go on\n")
     for worker in workers:
         assert worker.wait() == 0, worker.output()
 

@@ -6,7 +6,7 @@
 namespace redsum::tcp {
 namespace {
 
-TEST(Address, HostAndPortAsPeopleTypeThem) {
+TEST(Address, NET_04_HostAndPortAsPeopleTypeThem) {
   const auto at = [](const char* text) { return parse_host_port(text).value(); };
   EXPECT_EQ(at("node7:7401").host, "node7");
   EXPECT_EQ(at("node7:7401").port, 7401);
@@ -36,7 +36,7 @@ TEST(Address, ErrorsNameTheText) {
   EXPECT_EQ(parse_host_port("a\x1b:1").error().text().find('\x1b'), std::string::npos);
 }
 
-TEST(Address, NumericEndpointsNeedNoNameService) {
+TEST(Address, NET_04_NumericEndpointsNeedNoNameService) {
   EXPECT_EQ(numeric_endpoint({"127.0.0.1", 7401})->to_string(), "127.0.0.1:7401");
   EXPECT_EQ(numeric_endpoint({"::1", 7401})->to_string(), "[::1]:7401");
   EXPECT_EQ(numeric_endpoint({"fe80::1%lo", 7401})->to_string(), "[fe80::1%lo]:7401");

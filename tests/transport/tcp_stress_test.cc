@@ -3,7 +3,9 @@
 // only a little at a time: every byte arrives, and every wake-up is kept.
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/socket.h>
 #include <sys/time.h>
+#include <unistd.h>
 
 #include <thread>
 #include <vector>
@@ -113,6 +115,30 @@ TEST(TcpStress, NET_14_SignalsAndShortWritesLoseNothing) {
     while (g_signals < 100);
   }
   EXPECT_GE(g_signals, 100);
+}
+
+// The way out is closed, so the next write would raise SIGPIPE, whose default ends the process.
+TEST(TcpStress, NET_11_WritingWhereNobodyReadsIsALossAndNoSignal) {
+  struct sigaction standard {
+  }, before{}, after{};
+  standard.sa_handler = SIG_DFL;
+  ::sigaction(SIGPIPE, &standard, &before);
+  const auto [left, right] = connected_pair();
+  const int same = ::dup(left);
+  Loop loop;
+  Recorder recorder;
+  auto transport = std::move(*tcp::make_transport(loop, recorder));
+  const transport::LaneId lane = transport->adopt(tcp::make_link({tcp::Socket(left), {}}));
+  ASSERT_EQ(::shutdown(same, SHUT_WR), 0);
+  transport->deposit(lane, frame(1, 0, 0, 0), {});
+  for (int i = 0; i < 10 && recorder.losses.empty(); ++i) transport->poll();
+  ASSERT_EQ(recorder.losses_of(lane), 1u);
+  EXPECT_EQ(recorder.losses[0].second.code(), Code::peer_lost);
+  EXPECT_NE(recorder.losses[0].second.text().find("(32)"), std::string::npos) << recorder.losses[0].second.text();
+  ::sigaction(SIGPIPE, &before, &after);
+  EXPECT_EQ(after.sa_handler, SIG_DFL);
+  ::close(same);
+  ::close(right);
 }
 
 TEST(TcpStress, TwoThreadsAtFullSpeedSleepAndWake) {
