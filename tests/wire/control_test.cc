@@ -219,6 +219,8 @@ TEST(Control, SEC_05_ranges_are_kept) {
                                    {"waiting", "/call/prescale", "1.0", false},
                                    {"waiting", "/call/postscale", "7ff800000000000g", false},
                                    {"waiting", "/call/key", long_text, false},
+                                   {"waiting", "/call/key", std::string(65535, 'k'), false},
+                                   {"waiting", "/call/count", -1, false},
                                    {"stalled", "/missing", {65536}, false},
                                    {"stalled", "/missing", json::array(), true},
                                    {"stalled", "/missing_count", 65537, false},

@@ -141,12 +141,14 @@ TEST(CheckHeader, SEC_05_each_field_is_checked_on_its_own) {
   EXPECT_EQ(refusal([](Header& h) { h.dtype = static_cast<DType>(kDTypeCount); }), "dtype");
   EXPECT_EQ(refusal([](Header& h) { h.dtype = static_cast<DType>(255); }), "dtype");
   EXPECT_EQ(refusal([](Header& h) { h.op = static_cast<Op>(kOpCount); }), "op");
+  EXPECT_EQ(refusal([](Header& h) { h.op = static_cast<Op>(200); }), "op");
   EXPECT_EQ(refusal([](Header& h) { h.dtype = DType::complex64, h.op = Op::prod; }), "op for this dtype");
   EXPECT_EQ(refusal([](Header& h) { h.dtype = DType::int32, h.flags |= kFlagScaled; }), "scale factors for this dtype");
   for (const unsigned bit : {6u, 7u, 12u, 13u, 14u, 15u})
     EXPECT_EQ(refusal([&](Header& h) { h.flags = static_cast<std::uint16_t>(h.flags | 1u << bit); }), "flags") << bit;
   EXPECT_EQ(refusal([](Header& h) { h.set_kind(static_cast<Kind>(kKindCount)); }), "kind");
   EXPECT_EQ(refusal([](Header& h) { h.rank = kMaxRanks; }), "rank");
+  EXPECT_EQ(refusal([](Header& h) { h.rank = 1u << 31; }), "rank");
   EXPECT_EQ(refusal([](Header& h) { h.payload_bytes = kMaxPayloadBytes + 2; }), "payload bytes");
   EXPECT_EQ(refusal([](Header& h) { h.payload_bytes = 0xFFFFFFFF; }), "payload bytes");
   EXPECT_EQ(refusal([](Header& h) { h.flags |= kFlagHeaderOnly; }), "payload bytes of a header-only frame");
