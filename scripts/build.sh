@@ -44,6 +44,11 @@ cmd_docs() {
   "$PYTHON" tests/lint/docs.py
 }
 
+cmd_cases() {
+  need python3
+  "$PYTHON" tests/lint/cases.py
+}
+
 cmd_lint() {
   need python3
   local status=0
