@@ -17,6 +17,9 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <utility>
+
+#include "bench/times.h"
 
 namespace {
 
@@ -124,12 +127,10 @@ void print(const echo::Config& config, Shared& shared) {
   for (std::uint32_t i = 0; i < config.workers * config.iterations; ++i) {
     slowest[i % config.iterations] = std::max(slowest[i % config.iterations], shared.times()[i]);
   }
-  std::printf(
-      "{\"workers\": %u, \"servers\": %u, \"bytes\": %llu, \"chunk_bytes\": %u, \"window\": %u, \"times_us\": [",
-      config.workers, config.servers, static_cast<unsigned long long>(config.bytes), config.chunk_bytes, config.window);
-  for (std::uint32_t i = 0; i < config.iterations; ++i) std::printf("%s%.1f", i == 0 ? "" : ", ", slowest[i]);
-  std::sort(slowest.begin(), slowest.end());
-  std::printf("], \"median_us\": %.1f}\n", slowest[(config.iterations - 1) / 2]);
+  std::printf("{\"workers\": %u, \"servers\": %u, \"bytes\": %llu, \"chunk_bytes\": %u, \"window\": %u, ",
+              config.workers, config.servers, static_cast<unsigned long long>(config.bytes), config.chunk_bytes,
+              config.window);
+  perf::print_times(std::move(slowest));
 }
 
 }  // namespace

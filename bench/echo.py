@@ -6,46 +6,23 @@ Runs redsum-perf (4 workers, 2 reducers, fp32 sum, every element checked) and an
 same kind of sockets in turn, so that both meet the same machine, and prints the medians and their ratio.
 Ends with 1 when a program fails, an element is wrong, or the ratio is above --max-ratio.
 """
-import json
 import os
 import statistics
-import subprocess
 import sys
 
 import common
 
-LIMIT_S = 300
-
-
-def run_json(command):
-    """The one JSON object that the command prints."""
-    done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S)
-    if done.returncode != 0:
-        sys.exit(f"bench-echo: {' '.join(map(str, command))} ended with {done.returncode}:\n{done.stderr}{done.stdout}")
-    return json.loads(done.stdout)
-
-
-def run_redsum(options, size):
-    result = run_json([options.bin / "redsumrun", "-np", str(options.workers), "--reducers", str(options.reducers),
-                       "--shards", str(options.shards), "--no-prefix", options.bin / "redsum-perf", "-b", str(size),
-                       "-e", str(size), "-n", str(options.iterations), "-w", "2", "-d", "fp32", "-o", "sum", "-c", "1",
-                       "--format", "json"])
-    if result["total_wrong"] != 0:
-        sys.exit(f"bench-echo: {result['total_wrong']} elements came out wrong")
-    return result
-
-
 def run_echo(options, size, like):
     """The echo with the lanes, chunks and window that redsum used."""
-    return run_json([options.bin / "echo_bench", "--workers", str(options.workers), "--servers", str(like["shards"]),
-                     "--bytes", str(size), "--chunk", str(like["chunk_bytes"]), "--window", str(like["window"]),
-                     "--iterations", str(options.iterations), "--warmup", "2"])
+    return common.run_json([options.bin / "echo_bench", "--workers", str(options.workers), "--servers", str(like["shards"]),
+                            "--bytes", str(size), "--chunk", str(like["chunk_bytes"]), "--window", str(like["window"]),
+                            "--iterations", str(options.iterations), "--warmup", "2"])
 
 
 def measure(options, size):
     redsum, echo = [], []
     for _ in range(options.repetitions):
-        result = run_redsum(options, size)
+        result = common.run_redsum(options, size, options.iterations, common.pool(options))
         redsum.append(result["results"][0]["time_us"])
         echo.append(run_echo(options, size, result)["median_us"])
     row = {"bytes": size, "redsum_us": redsum, "echo_us": echo, "redsum_median_us": statistics.median(redsum),

@@ -27,27 +27,7 @@ Pattern::Pattern(const PatternSpec& spec, std::size_t max_count)
 }
 
 void Pattern::fill_input(void* buffer, std::size_t count) const {
-  auto* out = static_cast<std::byte*>(buffer);
-  for (std::size_t done = 0; done < count; done += period_) {
-    std::memcpy(out + done * element_bytes_, inputs_[rank_].data(), std::min(period_, count - done) * element_bytes_);
-  }
-}
-
-std::size_t Pattern::differing(const std::vector<std::byte>& wanted, const void* buffer, std::size_t first,
-                               std::size_t count) const {
-  const auto* in = static_cast<const std::byte*>(buffer);
-  std::size_t wrong = 0;
-  for (std::size_t done = 0, part = 0; done < count; done += part) {
-    const std::size_t phase = (first + done) % period_;
-    part = std::min(period_ - phase, count - done);
-    const std::byte* expected = wanted.data() + phase * element_bytes_;
-    if (std::memcmp(in + done * element_bytes_, expected, part * element_bytes_) == 0) continue;
-    for (std::size_t i = 0; i < part; ++i) {
-      const std::size_t at = i * element_bytes_;
-      if (std::memcmp(in + done * element_bytes_ + at, expected + at, element_bytes_) != 0) ++wrong;
-    }
-  }
-  return wrong;
+  fill_repeated(inputs_[rank_], buffer, count * element_bytes_);
 }
 
 }  // namespace perf

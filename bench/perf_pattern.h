@@ -1,16 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Inputs of a whole buffer and what must come out of it: the crafted elements of perf_reference.h, repeated with a
-// prime period, so that buffers of gigabytes are filled and checked at memory speed and no piece of a buffer can stand
-// in for another without being noticed.
+// Inputs of a whole buffer and what must come out of it: the crafted elements of perf_reference.h, repeated.
 #pragma once
 #include <cstddef>
 #include <vector>
 
+#include "bench/repeated.h"
 #include "client/redsum.h"
 
 namespace perf {
-
-inline constexpr std::size_t kPatternPeriod = 65521;  // elements; no chunk size is a multiple of it
 
 struct PatternSpec {
   redsum_dtype dtype = REDSUM_FP32;
@@ -27,16 +24,14 @@ class Pattern {
   void fill_input(void* buffer, std::size_t count) const;
   // How many elements differ from the exact reduction. `buffer` holds elements [first, first + count) of the whole.
   std::size_t count_wrong(const void* buffer, std::size_t first, std::size_t count) const {
-    return differing(reduction_, buffer, first, count);
+    return count_differing(reduction_, element_bytes_, buffer, first, count);
   }
   // The same against what rank `source` contributed.
   std::size_t count_wrong_of(std::size_t source, const void* buffer, std::size_t first, std::size_t count) const {
-    return differing(inputs_[source], buffer, first, count);
+    return count_differing(inputs_[source], element_bytes_, buffer, first, count);
   }
 
  private:
-  std::size_t differing(const std::vector<std::byte>& wanted, const void* buffer, std::size_t first,
-                        std::size_t count) const;
   std::size_t rank_;
   std::size_t element_bytes_;
   std::size_t period_;
