@@ -39,6 +39,15 @@ cmd_sim() {
   exec "build/$preset/tests/sim_world" "$@"
 }
 
+# prepare_peers PROGRAM...: Gloo or Open MPI, which only benchmarks need; one that cannot be had is skipped by its name.
+prepare_peers() {
+  [ -x build/release/bin/gloo_peer ] && { [ "$1" = lab ] || [ -x build/release/bin/mpi_peer ]; } && return 0
+  need_build
+  want "${PACKAGES_GLOO[@]}"
+  [ "$1" = lab ] || want "${PACKAGES_MPI[@]}"
+  quietly configure-release cmake --preset release -DREDSUM_PEERS=ON
+}
+
 cmd_bench() {
   if [ $# -eq 0 ]; then
     build_preset release || exit 1
@@ -47,6 +56,7 @@ cmd_bench() {
   fi
   local name=$1
   shift
+  case "$name $*" in 'peers '* | 'lab '*--peer*) prepare_peers "$name" || exit 1 ;; esac
   build_preset release || exit 1
   [ "$name" != lab ] || need "${PACKAGES_LAB[@]}"
   [ -x "build/release/bin/bench-$name" ] || die "no benchmark '$name'; ./dev bench lists them"

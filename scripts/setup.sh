@@ -9,6 +9,8 @@ PACKAGES_FORMAT=(clang-format)
 PACKAGES_CLANG=(clang libclang-rt-14-dev)
 PACKAGES_TIDY=(clang-tidy)
 PACKAGES_ARM=(g++-aarch64-linux-gnu qemu-user)
+PACKAGES_GLOO=(libgloo-dev)
+PACKAGES_MPI=(libopenmpi-dev openmpi-bin)
 
 # need PACKAGE...: installs those that are missing.
 need() {
@@ -30,9 +32,12 @@ need() {
     "${missing[@]}" || die "could not install: ${missing[*]}"
 }
 
+# want PACKAGE...: like need, for what the caller can do without.
+want() { (need "$@") || say "going on without $*"; }
+
 need_build() { need "${PACKAGES_BUILD[@]}"; }
 
 cmd_setup() {
   need "${PACKAGES_BUILD[@]}" "${PACKAGES_LAB[@]}" "${PACKAGES_FORMAT[@]}"
-  say "everything for build, demo, lab, test and lint is installed; fuzz and ci install clang and the ARM tools when called"
+  say "everything for build, demo, lab, test and lint is installed; fuzz, ci and bench install more when called"
 }

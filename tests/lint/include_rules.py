@@ -41,6 +41,7 @@ OUTSIDE = {  # regular expression of an include -> folders that may have it
     r"cuda.*\.h(pp)?": ["kernels/cuda", "client/cuda", "client/torch"],
     r"(gtest|gmock)/.*": ["tests"],
     r"benchmark/.*": ["bench", "tests"],
+    r"gloo/.*|mpi\.h": ["bench/peers"],
     r"tl/.*": ["transport/base", "tests"],
 }
 

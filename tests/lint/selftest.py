@@ -58,6 +58,8 @@ SAMPLES = [
     ("includes", "client/progress.cc", CC + "#include <boost/asio.hpp>\n", 1),
     ("includes", "server/shard.cc", CC + "#include <prometheus/registry.h>\n", 1),
     ("includes", "server/metrics.cc", CC + "#include <prometheus/registry.h>\n", 0),
+    ("includes", "bench/peers/gloo_peer.cc", CC + "#include <gloo/barrier.h>\n", 0),
+    ("includes", "client/api.cc", CC + "#include <mpi.h>\n", 1),
     ("includes", "transport/wire/control.h", H + "#include <nlohmann/json.hpp>\n", 1),
     ("includes", "transport/wire/control.cc", CC + "#include <nlohmann/json.hpp>\n", 0),
     ("includes", "transport/tcp/lane.cc", CC + "#include <infiniband/verbs.h>\n", 1),
