@@ -3,9 +3,11 @@
 """redsum against the limit of the network: `./dev bench lab`, as root.
 
 Makes a lab (`./dev lab`) in which every worker and every reducer has a host with a network card of the same rate, runs
-redsum-perf on the workers (fp32 sum, every element checked) and prints the time of an all-reduce of S bytes against the
-ceiling of server mode: S/B where the pool has the workers' bandwidth, times workers/reducers where it has less.
-Ends with 1 when a program fails, an element is wrong, or the time is above --max-ratio times the ceiling.
+redsum-perf on the workers (fp32 sum, every element checked) and prints the time of an all-reduce of S bytes against its
+ceiling: in server mode S/B where the pool has the workers' bandwidth, times workers/reducers where it has less; where the
+workers send to each other 2(n-1)/n S/B. The modes and the peers (Gloo, on the same hosts) take turns.
+Ends with 1 when a program fails, an element is wrong, or redsum takes more than --max-ratio times the ceiling, or more
+than --max-peer-ratio times as long as the first peer.
 """
 import contextlib
 import json
@@ -20,6 +22,7 @@ import time
 from pathlib import Path
 
 import common
+import peers
 
 SCRIPT = Path(__file__).resolve().parent.parent / "scripts" / "lab.py"
 LIMIT_S = 600
@@ -88,15 +91,9 @@ def start_pool(lab, options, hosts):
     return coordinator
 
 
-def run_job(lab, options, coordinator, size, number):
-    """The result of one run of redsum-perf on all workers."""
-    job = f"bench-{size}-{number}"
-    workers = []
-    for rank in range(options.workers):
-        workers.append(lab.start(
-            f"h{rank}", f"{job}-{rank}", options.bin / "redsum-perf", "-b", size, "-e", size, "-n", options.iterations, "-w", 1, "-d", "fp32",
-            "-o", "sum", "-c", 1, "--mode", options.mode, "--format", "json", REDSUM_COORDINATOR=coordinator, REDSUM_JOB_ID=job,
-            REDSUM_SECRET_FILE=str(lab.folder / "secret"), RANK=str(rank), WORLD_SIZE=str(options.workers)))
+def run_ranks(lab, options, name, command, environment):
+    """Runs the command on all workers' hosts. `command` and `environment` are functions of the rank. Returns rank 0's output."""
+    workers = [lab.start(f"h{rank}", f"{name}-{rank}", *command(rank), **environment(rank)) for rank in range(options.workers)]
     deadline = time.monotonic() + LIMIT_S
     for rank, worker in enumerate(workers):
         try:
@@ -104,35 +101,76 @@ def run_job(lab, options, coordinator, size, number):
         except subprocess.TimeoutExpired:
             status = f"no status in {LIMIT_S} s"
         if status != 0:
-            fail(f"rank {rank} ended with {status}:\n{lab.text(f'{job}-{rank}')}")
-    result = json.loads((lab.folder / f"{job}-0.out").read_text())
+            fail(f"rank {rank} ended with {status}:\n{lab.text(f'{name}-{rank}')}")
+    return json.loads((lab.folder / f"{name}-0.out").read_text())
+
+
+def run_redsum(lab, options, coordinator, mode, size, name):
+    result = run_ranks(
+        lab, options, name,
+        lambda rank: [options.bin / "redsum-perf", *common.perf_flags(size, options.iterations, 1), "--mode", mode],
+        lambda rank: {"REDSUM_COORDINATOR": coordinator, "REDSUM_JOB_ID": name, "REDSUM_SECRET_FILE": str(lab.folder / "secret"),
+                      "RANK": str(rank), "WORLD_SIZE": str(options.workers)})
     if result["total_wrong"] != 0:
         fail(f"{result['total_wrong']} elements came out wrong")
-    return result
+    return result["results"][0]["time_us"], {key: result[key] for key in ("shards", "chunk_bytes", "window", "transport", "cpus")}
+
+
+def run_gloo(lab, options, peer, size, name):
+    """Checks every element itself. Files are those of this machine, so the ranks can meet in a folder."""
+    store = lab.folder / f"{name}.store"
+    store.mkdir()
+    command = peers.gloo_command(options, peer, size, options.iterations, 1, store)
+    result = run_ranks(lab, options, name, lambda rank: [*command, "--rank", rank, "--address", address(f"h{rank}")], lambda rank: {})
+    return result["median_us"], {}
 
 
 def measure(lab, options, coordinator, size):
-    times = []
+    """One row for each mode and peer; each repetition runs all of them."""
+    programs = {f"redsum-{mode}": mode for mode in options.mode.split(",")} | {peer: None for peer in options.peers}
+    times, details = {name: [] for name in programs}, {}
     for number in range(options.repetitions):
-        result = run_job(lab, options, coordinator, size, number)
-        times.append(result["results"][0]["time_us"])
+        for name, mode in programs.items():
+            job = f"{name}-{size}-{number}"
+            time_us, details[name] = (run_redsum(lab, options, coordinator, mode, size, job) if mode else
+                                      run_gloo(lab, options, name, size, job))
+            times[name].append(time_us)
     line = 8e6 * size / lab.bits_per_second  # us that S bytes take on one card
-    row = {"bytes": size, "time_us": times, "median_us": statistics.median(times),
-           "ceiling_us": line * max(1, options.workers / options.reducers),
-           "ring_ceiling_us": line * 2 * (options.workers - 1) / options.workers}
-    row["ratio"] = row["median_us"] / row["ceiling_us"]
-    row.update({key: result[key] for key in ("mode", "reducers", "shards", "chunk_bytes", "window", "transport", "cpus")})
-    return row
+    rows = []
+    for name, mode in programs.items():
+        ceiling = line * (max(1, options.workers / options.reducers) if mode == "server" else 2 * (options.workers - 1) / options.workers)
+        median = statistics.median(times[name])
+        rows.append({"bytes": size, "program": name, "time_us": times[name], "median_us": median, "ceiling_us": ceiling,
+                     "ratio": median / ceiling, **details[name]})
+    peers.add_ratios(rows, times, options.peers[0] if options.peers else None, "peer_ratio")
+    return rows
+
+
+def print_row(row):
+    peer = f"{row['peer_ratio']:10.3f} {row['peer_ratio_of_pairs']:9.3f}" if "peer_ratio" in row else ""
+    print(f"{row['bytes'] / 2**20:6g} {row['program']:22} {row['median_us'] / 1e3:10.1f} {row['ceiling_us'] / 1e3:13.1f} "
+          f"{row['ratio']:13.3f} {peer}".rstrip(), flush=True)
 
 
 def parse():
     parser = common.parser("lab", __doc__)
     parser.add_argument("--reducers", type=int, default=4)
     parser.add_argument("--rate", default="500mbit", help="of every card, each way")
-    parser.add_argument("--mode", default="server", help="passed on to redsum-perf")
+    parser.add_argument("--mode", default="server", help="modes of redsum-perf, comma separated")
+    parser.add_argument("--peer", default="", help=f"to run in turn with them, comma separated: {', '.join(peers.GLOO)}")
+    parser.add_argument("--max-peer-ratio", type=float, help="fail where redsum's time over the first peer's is above it")
     parser.add_argument("--repetitions", type=int, default=3, help="runs of each size, whose median counts")
     parser.add_argument("--iterations", type=int, default=5, help="of each run")
-    return parser.parse_args()
+    options = parser.parse_args()
+    options.peers = [name for name in options.peer.split(",") if name]
+    for name in options.peers:
+        if name not in peers.GLOO:
+            parser.error(f"--peer {name}: none of {', '.join(peers.GLOO)}")
+        if why := peers.missing(options, name):
+            fail(f"{name}: {why}")
+    if options.max_peer_ratio and not options.peers:
+        parser.error("--max-peer-ratio needs a --peer")
+    return options
 
 
 def print_drops(status):
@@ -151,20 +189,21 @@ def main():
         secret.write_text(secrets.token_hex() + "\n")
         lab.bits_per_second = json.loads(lab.call("status", "--json"))["rate_bps"]
         coordinator = start_pool(lab, options, [f"h{options.workers + i}" for i in range(options.reducers)])
-        print(f"{'MiB':>6} {'time (ms)':>10} {'ceiling (ms)':>13} {'time/ceiling':>13} {'ring ceiling (ms)':>18}", flush=True)
+        peer = f"{'/' + options.peers[0]:>10} {'of pairs':>9}" if options.peers else ""
+        print(f"{'MiB':>6} {'program':22} {'time (ms)':>10} {'ceiling (ms)':>13} {'time/ceiling':>13} {peer}".rstrip(), flush=True)
         for size in options.sizes.split(","):
-            row = measure(lab, options, coordinator, int(float(size) * 2**20))
-            rows.append(row)
-            print(f"{float(size):6g} {row['median_us'] / 1e3:10.1f} {row['ceiling_us'] / 1e3:13.1f} {row['ratio']:13.3f} "
-                  f"{row['ring_ceiling_us'] / 1e3:18.1f}", flush=True)
+            for row in measure(lab, options, coordinator, int(float(size) * 2**20)):
+                rows.append(row)
+                print_row(row)
         status = json.loads(lab.call("status", "--json"))
     first = rows[0]
-    print(f"{options.workers} workers, {first['reducers']} reducers, {first['shards']} shards in all, mode {first['mode']}, "
-          f"chunk {first['chunk_bytes']}, window {first['window']}, {first['transport']}, a card of {options.rate} each, "
-          f"cpus {first['cpus']}, load before {load[0]:.1f}; medians of {options.repetitions} runs of {options.iterations}")
+    print(f"{options.workers} workers, {options.reducers} reducers of {options.shards} shards, chunk {first['chunk_bytes']}, "
+          f"window {first['window']}, {first['transport']}, a card of {options.rate} each, cpus {first['cpus']}, "
+          f"load before {load[0]:.1f}; medians of {options.repetitions} runs of {options.iterations}")
     print_drops(status)
     network = {key: status[key] for key in ("rate_bps", "delay_us", "mtu", "burst", "queue", "tcp")}
-    return common.finish("lab", options, rows, load_average_before=load, network=network)
+    return common.finish("lab", options, rows, load_average_before=load, network=network, workers=options.workers,
+                         reducers=options.reducers, shards=options.shards)
 
 
 if __name__ == "__main__":
