@@ -112,8 +112,8 @@ std::string finish(const Raw& raw, PerfOptions& options) {
 int parse_options(int argc, char** argv, PerfOptions& options) {
   Raw raw;
   CLI::App app{
-      "Measures and checks collectives. Start it on every rank: redsumrun -np 4 --reducers 2 redsum-perf -b 1K -e 64M "
-      "-f 4"};
+      "Measures and checks collectives. It is started on every rank:\n"
+      "  redsumrun -np 4 --reducers 2 redsum-perf -b 1K -e 64M -f 4"};
   app.option_defaults()->always_capture_default();
   app.add_option("-b,--minbytes", raw.min_bytes, "smallest message (32M)");
   app.add_option("-e,--maxbytes", raw.max_bytes, "largest message (32M)");

@@ -32,19 +32,19 @@ extern "C" {
 /** What a call ended with. The numbers are stable. */
 typedef enum redsum_status {
   REDSUM_OK = 0,
-  REDSUM_INVALID_ARGUMENT = 1,
-  REDSUM_UNSUPPORTED = 2,
-  REDSUM_MISMATCH = 3,  /**< ranks asked for different things; the text names the field, the ranks and the values */
-  REDSUM_PEER_LOST = 4, /**< a worker is gone; the text names its rank and address */
-  REDSUM_REDUCER_LOST = 5,
-  REDSUM_TIMEOUT = 6,
-  REDSUM_STALE = 7,
-  REDSUM_AUTH_FAILED = 8,
-  REDSUM_VERSION_MISMATCH = 9,
-  REDSUM_PROTOCOL_ERROR = 10,
-  REDSUM_RESOURCE_EXHAUSTED = 11,
-  REDSUM_CLOSED = 12,
-  REDSUM_INTERNAL = 13
+  REDSUM_INVALID_ARGUMENT = 1, /**< wrong argument or variable; the text names it, its value and what is expected */
+  REDSUM_UNSUPPORTED = 2,      /**< there is no such combination of element type, reduction and options */
+  REDSUM_MISMATCH = 3,     /**< ranks asked for different things; the text names the field, the ranks and the values */
+  REDSUM_PEER_LOST = 4,    /**< a worker is gone; the text names its rank and address */
+  REDSUM_REDUCER_LOST = 5, /**< a reducer or the coordinator is gone, or there is none; the text names it */
+  REDSUM_TIMEOUT = 6,      /**< a limit of time has passed; the text names who did not come */
+  REDSUM_STALE = 7,        /**< a newer process has taken the place of this one */
+  REDSUM_AUTH_FAILED = 8,  /**< the secrets differ, one side has none, or one is needed */
+  REDSUM_VERSION_MISMATCH = 9,    /**< the versions of the protocol differ */
+  REDSUM_PROTOCOL_ERROR = 10,     /**< a peer sent what the protocol does not allow */
+  REDSUM_RESOURCE_EXHAUSTED = 11, /**< memory, descriptors or a limit of the pool do not suffice; the text says which */
+  REDSUM_CLOSED = 12,             /**< the communicator was closed, or the job left, before the call was complete */
+  REDSUM_INTERNAL = 13            /**< a bug of redsum's */
 } redsum_status;
 
 /** Element types. 16- and 8-bit floats are summed in fp32 and rounded once. */

@@ -283,6 +283,7 @@ class Communicator {
                         const CallOptions& options = {}) {
     return reduce_scatter(input, output, count, dtype_of<T>(), op, options);
   }
+  // With counts[r] elements for rank r, one count for each rank.
   template <typename T>
   Handle reduce_scatter_v(const T* input, T* output, const std::vector<std::uint64_t>& counts,
                           redsum_op op = REDSUM_SUM, const CallOptions& options = {}) {
@@ -305,6 +306,7 @@ class Communicator {
   Handle all_gather(const T* input, T* output, std::size_t count, const CallOptions& options = {}) {
     return all_gather(input, output, count, dtype_of<T>(), options);
   }
+  // With counts[r] elements of rank r, one count for each rank.
   template <typename T>
   Handle all_gather_v(const T* input, T* output, const std::vector<std::uint64_t>& counts,
                       const CallOptions& options = {}) {

@@ -21,6 +21,29 @@ std::string flag_names(const Key& key) {
   return names;
 }
 
+// What a flag takes, in one word; --print-reference tells the limits.
+std::string value_name(const Key& key) {
+  switch (key.type) {
+    case KeyType::choice:
+      return std::string(key.words);
+    case KeyType::integer:
+      return "INT";
+    case KeyType::bytes:
+      return "SIZE";
+    case KeyType::duration:
+      return "TIME";
+    case KeyType::address:
+      return "ADDRESS";
+    case KeyType::list:
+      return "LIST";
+    case KeyType::text:
+      return "TEXT";
+    case KeyType::boolean:
+      break;
+  }
+  return {};
+}
+
 std::vector<std::string> known_flags() {
   std::vector<std::string> names = {"--config",        "--print-config", "--check-config", "--print-reference",
                                     "--print-example", "--version",      "--help",         "--parent-death"};
@@ -57,8 +80,7 @@ void add_keys(CLI::App& app, std::deque<Flag>& flags) {
                                                           : CLI::MultiOptionPolicy::TakeLast);
     option->group(key.name.find('.') == std::string_view::npos ? "Options"
                                                                : std::string(key.name.substr(0, key.name.find('.'))));
-    if (key.type != KeyType::boolean)
-      option->type_name(key.type == KeyType::choice ? std::string(key.words) : std::string());
+    if (key.type != KeyType::boolean) option->type_name(value_name(key));
   }
 }
 

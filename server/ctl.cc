@@ -58,14 +58,18 @@ int main(int argc, char** argv) {
   app.require_subcommand(1);
   app.set_version_flag("--version", "redsumctl " REDSUM_VERSION);
   Options options;
-  CLI::App* status_command = app.add_subcommand(
-      "status", "Show daemons, reducers and jobs. Exit code: 0 fine, 1 not ready or stuck, 2 not reachable");
+  CLI::App* status_command = app.add_subcommand("status",
+                                                "Show daemons, reducers and jobs. Exit code: 0 fine, 1 not ready or "
+                                                "stuck, 2 not reachable or a bad command line.");
   status_command->add_option("address", options.addresses,
                              "Admin addresses, host:port [REDSUM_ADMIN, else 127.0.0.1:7402]");
   status_command->add_option("--admin", options.admin, "The same as a flag; may be repeated, or a list by commas");
-  status_command->add_option("-o,--output", options.output, "text or json")->check(CLI::IsMember({"text", "json"}));
+  status_command->add_option("-o,--output", options.output, "text or json")
+      ->check(CLI::IsMember({"text", "json"}))
+      ->capture_default_str();
   status_command->add_option("--timeout", options.timeout_seconds, "Seconds to wait for each daemon")
-      ->check(CLI::Range(0.01, 3600.0));
+      ->check(CLI::Range(0.01, 3600.0))
+      ->capture_default_str();
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
