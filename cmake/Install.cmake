@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # What `cmake --install` lays down: the library with its two headers, a CMake package (redsum::client), a pkg-config file, the
-# programs and the commented configuration.
+# programs with their manual pages, and the commented configuration.
 include(CMakePackageConfigHelpers)
 
 set_target_properties(redsum_client PROPERTIES EXPORT_NAME client)
@@ -20,6 +20,11 @@ install(FILES ${CMAKE_BINARY_DIR}/redsum.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/
 foreach(program redsumd redsumctl redsumrun redsum-perf)
   if(TARGET ${program})
     install(TARGETS ${program} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+    set(chapter 1)
+    if(program STREQUAL redsumd)
+      set(chapter 8)
+    endif()
+    install(FILES docs/man/${program}.${chapter} DESTINATION ${CMAKE_INSTALL_MANDIR}/man${chapter})
   endif()
 endforeach()
 set_target_properties(redsum-perf PROPERTIES INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}")

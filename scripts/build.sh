@@ -39,8 +39,16 @@ cmd_format() {
   cpp_files | xargs -r clang-format -i
 }
 
+# The reference is made from the code: --write makes it anew, for which the programs must be built. Without it, what needs the
+# sources only is compared here, the rest by a test of the label unit.
 cmd_docs() {
   need python3
+  if [ "${1:-}" = --write ]; then
+    build_preset release redsumd redsumctl redsumrun redsum-perf || exit 1
+    "$PYTHON" scripts/reference --bin build/release/bin --write
+  else
+    "$PYTHON" scripts/reference
+  fi
   "$PYTHON" tests/lint/docs.py
 }
 
@@ -54,6 +62,7 @@ cmd_lint() {
   local status=0
   "$PYTHON" tests/lint/lint.py || status=1
   "$PYTHON" tests/lint/docs.py || status=1
+  "$PYTHON" scripts/reference || status=1
   cmd_format --check || status=1
   [ $status -eq 0 ] && say "lint: OK"
   return $status

@@ -89,6 +89,7 @@ cmd_fuzz() {
 
 cmd_test() {
   need_build
+  need "${PACKAGES_CHECK[@]}"
   case ${1:-} in
     '') need "${PACKAGES_FORMAT[@]}" "${PACKAGES_LAB[@]}"; exec "$PYTHON" scripts/tiers.py push ;;
     quick) need "${PACKAGES_FORMAT[@]}"; exec "$PYTHON" scripts/tiers.py quick ;;
@@ -97,6 +98,6 @@ cmd_test() {
 }
 
 cmd_ci() {
-  need "${PACKAGES_BUILD[@]}" "${PACKAGES_LAB[@]}" "${PACKAGES_FORMAT[@]}" "${PACKAGES_CLANG[@]}" "${PACKAGES_TIDY[@]}" "${PACKAGES_ARM[@]}"
+  need "${PACKAGES_BUILD[@]}" "${PACKAGES_LAB[@]}" "${PACKAGES_CHECK[@]}" "${PACKAGES_FORMAT[@]}" "${PACKAGES_CLANG[@]}" "${PACKAGES_TIDY[@]}" "${PACKAGES_ARM[@]}"
   exec "$PYTHON" scripts/tiers.py full "$@"
 }

@@ -7,6 +7,7 @@ PACKAGES_BUILD=(g++ cmake ninja-build ccache libboost1.81-dev prometheus-cpp-dev
 PACKAGES_LAB=(iproute2)
 PACKAGES_FORMAT=(clang-format)
 PACKAGES_CLANG=(clang libclang-rt-14-dev)
+PACKAGES_CHECK=(mandoc) # lints the manual pages
 PACKAGES_TIDY=(clang-tidy)
 PACKAGES_ARM=(g++-aarch64-linux-gnu qemu-user)
 PACKAGES_GLOO=(libgloo-dev)
