@@ -87,6 +87,12 @@ cmd_fuzz() {
   return $status
 }
 
+cmd_abi() {
+  need_build
+  need "${PACKAGES_CHECK[@]}"
+  exec "$PYTHON" scripts/abi.py "$@"
+}
+
 cmd_test() {
   need_build
   need "${PACKAGES_CHECK[@]}"
