@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <map>
 
 #include "client/call_arguments.h"
 
@@ -22,12 +23,19 @@ class RepeatingTransport final : public transport::Transport {
   }
   void hide(transport::LaneId lane, CommunicatorId id) override { inner_.hide(lane, id); }
   bool deposit(transport::LaneId lane, const wire::Header& header, ConstBytes payload) override {
-    const bool sent = inner_.deposit(lane, header, payload);
-    if (sent && deposits_++ == which_) {
+    if (!inner_.deposit(lane, header, payload)) return false;
+    const std::uint64_t number = of_lane_[lane]++;
+    if (deposits_++ == which_) {
       repeated_ = true;
-      inner_.deposit(lane, header, payload);
+      if (inner_.deposit(lane, header, payload)) repeats_[lane] = number;
     }
-    return sent;
+    return true;
+  }
+  // The owner's payload is done when both frames with it are.
+  std::uint64_t sent(transport::LaneId lane) const override {
+    const std::uint64_t inner = inner_.sent(lane);
+    const auto repeat = repeats_.find(lane);
+    return inner == kAllSent || repeat == repeats_.end() || inner <= repeat->second ? inner : inner - 1;
   }
   bool drained(transport::LaneId lane) const override { return inner_.drained(lane); }
   bool landing(transport::LaneId lane) const override { return inner_.landing(lane); }
@@ -41,6 +49,8 @@ class RepeatingTransport final : public transport::Transport {
   transport::Transport& inner_;
   const std::uint64_t which_;
   std::uint64_t deposits_ = 0;
+  std::map<transport::LaneId, std::uint64_t> of_lane_;  // deposits on each lane
+  std::map<transport::LaneId, std::uint64_t> repeats_;  // where one went out twice: its number, from 0
   bool& repeated_;
 };
 

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <set>
 
 #include "tests/transport/sim_party.h"
@@ -49,8 +50,9 @@ struct World final : transport::LaneSink {
     do poll();
     while (network.step() || !left->arm());
   }
-  bool deposit(std::uint64_t sequence, ConstBytes payload) {
+  bool deposit(std::uint64_t sequence, ConstBytes payload, CommunicatorId communicator = kWorld) {
     wire::Header header;
+    header.communicator = communicator.value;
     header.dtype = DType::uint8;
     header.place = static_cast<std::uint16_t>(sequence % sim::kPlaces);
     header.sequence = sequence;
@@ -144,6 +146,64 @@ TEST(Fault, hidden_communicators_are_forgotten_while_held_back) {
   EXPECT_TRUE(world.arrivals.empty());
   EXPECT_TRUE(world.right.arrivals.empty());
   EXPECT_EQ(world.left->counters().frames_dropped, 2u);
+}
+
+TEST(Fault, sent_counts_the_deposits_of_the_owner) {
+  constexpr CommunicatorId kOther{1};
+  for (std::uint64_t seed = 0; seed < 40; ++seed) {
+    Plan plan;
+    plan.late_deposit_percent = 50;
+    plan.late_deposit_polls = {0, 3};
+    World world(seed, plan);
+    world.right.endpoint->expose(world.right.lane, kOther, world.memory.places());
+    const auto original = payloads(24);
+    auto data = original;
+    std::uint64_t sent = 0;
+    const auto look = [&](std::uint64_t deposits) {
+      const std::uint64_t now = world.left->sent(world.lane);
+      EXPECT_GE(now, sent);
+      EXPECT_LE(now, deposits);
+      EXPECT_EQ(world.left->drained(world.lane), now == deposits);
+      for (; sent < std::min(now, deposits); ++sent) std::fill(data[sent].begin(), data[sent].end(), std::byte{0});
+    };
+    for (std::uint64_t i = 0; i < 24; ++i) {
+      ASSERT_TRUE(world.deposit(i, data[i], i % 3 == 1 ? kOther : kWorld));
+      look(i + 1);
+      if (i == 12) world.left->hide(world.lane, kOther);  // some are held back, some are in the network
+      if (i % 2 == 0) world.poll();
+      if (i % 5 == 0) world.network.step();
+      look(i + 1);
+    }
+    do {
+      world.poll();
+      look(24);
+    } while (world.network.step() || !world.left->arm());
+    world.poll();
+    EXPECT_EQ(world.left->sent(world.lane), 24u);
+    for (const sim::Party::Arrival& arrival : world.right.arrivals)
+      EXPECT_EQ(arrival.payload, original[arrival.header.sequence]);
+    world.left->break_lane(world.lane);
+    EXPECT_EQ(world.left->sent(world.lane), transport::Transport::kAllSent);
+  }
+}
+
+TEST(Fault, forgotten_deposits_keep_their_place_in_the_count) {
+  constexpr CommunicatorId kOther{1};
+  Plan plan;
+  plan.late_deposit_percent = 100;
+  plan.late_deposit_polls = {2, 2};
+  World world(5, plan);
+  const auto data = payloads(4);
+  for (std::uint64_t i = 0; i < 4; ++i) world.deposit(i, data[i], i == 1 || i == 2 ? kOther : kWorld);
+  world.left->hide(world.lane, kOther);
+  EXPECT_EQ(world.left->sent(world.lane), 0u);
+  world.poll();
+  world.poll();  // both others are in the network
+  EXPECT_EQ(world.left->sent(world.lane), 0u);
+  while (world.left->sent(world.lane) == 0) ASSERT_TRUE(world.network.step());
+  EXPECT_EQ(world.left->sent(world.lane), 3u);
+  world.run();
+  EXPECT_EQ(world.left->sent(world.lane), 4u);
 }
 
 TEST(Fault, a_broken_lane_is_reported_once_after_what_came_before) {

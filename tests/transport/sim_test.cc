@@ -115,6 +115,46 @@ TEST(Sim, frames_wait_for_the_other_end) {
   EXPECT_EQ(left.endpoint->peer_address(left.lane), "right:0");
 }
 
+TEST(Sim, a_sender_that_waits_is_woken_when_its_frames_have_landed) {
+  Pair pair(5);
+  int wakes = 0;
+  pair.left.endpoint->on_wake([&] { ++wakes; });
+  const auto payload = pattern(100, 1);
+  const auto send_three = [&] {
+    for (std::uint16_t i = 0; i < 3; ++i) pair.left.deposit(i, payload, i);
+  };
+  send_three();
+  ASSERT_TRUE(pair.left.endpoint->arm());
+  pair.network.run_until(pair.network.now() + kSecond);
+  EXPECT_EQ(wakes, 0);  // it never asked
+  send_three();
+  std::uint64_t sent = pair.left.endpoint->sent(pair.left.lane);
+  EXPECT_EQ(sent, 3u);
+  for (int turn = 1; sent < 6; ++turn) {
+    ASSERT_TRUE(pair.left.endpoint->arm());
+    ASSERT_TRUE(pair.network.run_until([&] { return wakes == turn; }, pair.network.now() + kSecond));
+    const std::uint64_t now = pair.left.endpoint->sent(pair.left.lane);
+    EXPECT_GT(now, sent);
+    sent = now;
+  }
+}
+
+TEST(Sim, what_is_dropped_at_once_is_sent_in_its_turn) {
+  Pair pair(6);
+  const auto payload = pattern(100, 1);
+  pair.left.endpoint->hide(pair.left.lane, CommunicatorId(7));
+  pair.left.deposit(0, payload);
+  pair.left.deposit(1, payload, 1, CommunicatorId(7));
+  EXPECT_EQ(pair.left.endpoint->sent(pair.left.lane), 0u);
+  pair.run();
+  EXPECT_EQ(pair.left.endpoint->sent(pair.left.lane), 2u);
+  pair.right.endpoint->close(pair.right.lane);
+  pair.left.deposit(2, payload);  // has not heard of it
+  EXPECT_EQ(pair.left.endpoint->sent(pair.left.lane), 3u);
+  pair.run();
+  EXPECT_EQ(pair.left.endpoint->sent(pair.left.lane), transport::Transport::kAllSent);
+}
+
 void expect_refused(Pair& pair, const char* what) {
   pair.run();
   EXPECT_TRUE(pair.right.arrivals.empty());

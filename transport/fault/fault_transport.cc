@@ -62,15 +62,45 @@ bool FaultTransport::deposit(LaneId id, const wire::Header& header, ConstBytes p
     lane->deposit_poll = std::max(lane->deposit_poll, poll_ + draw(plan_.late_deposit_polls));
     ++injected_.late_deposits;
   }
-  if (lane->deposit_poll <= poll_) return inner_->deposit(id, header, payload);
-  deposits_.push_back({id, lane->deposit_poll, header, payload, false});
+  const Deposit deposit{id, lane->deposit_poll, header, payload, lane->deposits, false};
+  if (lane->deposit_poll > poll_) {
+    deposits_.push_back(deposit);
+  } else if (!pass_on(deposit, *lane)) {
+    return false;
+  }
+  ++lane->deposits;
   return true;
 }
 
-bool FaultTransport::drained(LaneId lane) const {
+bool FaultTransport::pass_on(const Deposit& deposit, Lane& lane) {
+  if (!inner_->deposit(deposit.lane, deposit.header, deposit.payload)) return false;
+  const std::uint64_t skipped = deposit.number - lane.passed;
+  if (skipped != (lane.skips.empty() ? 0 : lane.skips.back().frames)) lane.skips.push_back({lane.passed, skipped});
+  ++lane.passed;
+  return true;
+}
+
+std::uint64_t FaultTransport::Lane::number_of(std::uint64_t inner) const {
+  std::uint64_t skipped = 0;
+  for (const Skip& skip : skips)
+    if (skip.from <= inner) skipped = skip.frames;
+  return inner + skipped;
+}
+
+// The number of the first deposit that is not done: one that the inner transport has, or else one that is held back.
+std::uint64_t FaultTransport::sent(LaneId id) const {
+  const auto found = lanes_.find(id.value);
+  if (found == lanes_.end() || found->second.broken) return kAllSent;
+  const Lane& lane = found->second;
+  if (const std::uint64_t inner = inner_->sent(id); inner < lane.passed) return lane.number_of(inner);
   for (const Deposit& deposit : deposits_)
-    if (deposit.lane == lane && !deposit.forgotten) return false;
-  return inner_->drained(lane);
+    if (deposit.lane == id && !deposit.forgotten) return deposit.number;
+  return lane.deposits;
+}
+
+bool FaultTransport::drained(LaneId id) const {
+  const auto found = lanes_.find(id.value);
+  return found == lanes_.end() || sent(id) >= found->second.deposits;
 }
 
 bool FaultTransport::landing(LaneId lane) const {
@@ -136,7 +166,7 @@ void FaultTransport::release_deposits() {
     Deposit& deposit = deposits_[i];
     if (deposit.forgotten || deposit.poll > poll_) continue;
     deposit.forgotten = true;
-    inner_->deposit(deposit.lane, deposit.header, deposit.payload);  // false: its loss comes by itself
+    if (Lane* const lane = find(deposit.lane)) pass_on(deposit, *lane);  // false: its loss comes by itself
   }
   std::erase_if(deposits_, [](const Deposit& deposit) { return deposit.forgotten; });
 }

@@ -45,6 +45,7 @@ class FaultTransport final : public transport::Transport, private transport::Lan
   void expose(transport::LaneId lane, CommunicatorId communicator, const transport::PlaceTable& places) override;
   void hide(transport::LaneId lane, CommunicatorId communicator) override;
   bool deposit(transport::LaneId lane, const wire::Header& header, ConstBytes payload) override;
+  std::uint64_t sent(transport::LaneId lane) const override;
   bool drained(transport::LaneId lane) const override;
   bool landing(transport::LaneId lane) const override;
   void close(transport::LaneId lane) override;
@@ -66,6 +67,14 @@ class FaultTransport final : public transport::Transport, private transport::Lan
     std::uint64_t frames_left = 0, bytes_left = 0;  // until it breaks
     bool broken = false;                            // closed below; its owner has not heard of it yet
     bool refuses = false;                           // broken, and deposits say so already
+    std::uint64_t deposits = 0;                     // the owner's, ever
+    std::uint64_t passed = 0;                       // of them to the inner transport
+    // From the frame that the inner transport counts as `from` on, so many were forgotten here before they reached it.
+    struct Skip {
+      std::uint64_t from = 0, frames = 0;
+    };
+    std::vector<Skip> skips;
+    std::uint64_t number_of(std::uint64_t inner) const;  // of the owner's deposit
   };
   struct Arrival {  // or the lane's loss, when `why` is an error
     transport::LaneId lane;
@@ -80,6 +89,7 @@ class FaultTransport final : public transport::Transport, private transport::Lan
     std::uint64_t poll = 0;
     wire::Header header;
     ConstBytes payload;
+    std::uint64_t number = 0;  // of the owner's deposits on the lane, from 0
     bool forgotten = false;
   };
 
@@ -89,6 +99,7 @@ class FaultTransport final : public transport::Transport, private transport::Lan
   Lane* find(transport::LaneId lane);
   std::uint64_t draw(const Range& range) { return random_.between(range.least, range.most); }
   bool strikes(Lane& lane, std::size_t payload_bytes);  // this frame is one too many
+  bool pass_on(const Deposit& deposit, Lane& lane);
   void break_now(transport::LaneId id, Lane& lane);
   void release_deposits();
   std::size_t release_arrivals();

@@ -73,14 +73,25 @@ bool Endpoint::deposit(LaneId lane, const wire::Header& header, ConstBytes paylo
   if (!end) return false;
   const Exposed* exposed = end->find(CommunicatorId(header.communicator));
   if (exposed && exposed->hidden) {
+    ++fabric_.lanes[lane_of(lane)]->ways[side_of(lane)].deposits;
     ++counted.frames_dropped;
     return true;
   }
   return fabric_.deposit(lane_of(lane), side_of(lane), header, payload);
 }
 
+std::uint64_t Endpoint::sent(LaneId lane) const {
+  if (!end_of(lane)) return kAllSent;
+  Direction& way = fabric_.lanes[lane_of(lane)]->ways[side_of(lane)];
+  const std::uint64_t count = Fabric::sent(way);
+  way.awaited = count < way.deposits ? count : kAllSent;
+  return count;
+}
+
 bool Endpoint::drained(LaneId lane) const {
-  return !end_of(lane) || fabric_.drained(lane_of(lane), side_of(lane));
+  if (!end_of(lane)) return true;
+  Direction& way = fabric_.lanes[lane_of(lane)]->ways[side_of(lane)];
+  return Fabric::sent(way) == way.deposits;
 }
 
 bool Endpoint::landing(LaneId lane) const {

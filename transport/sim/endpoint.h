@@ -41,6 +41,7 @@ class Endpoint final : public SimEndpoint {
   void expose(transport::LaneId lane, CommunicatorId communicator, const transport::PlaceTable& places) override;
   void hide(transport::LaneId lane, CommunicatorId communicator) override;
   bool deposit(transport::LaneId lane, const wire::Header& header, ConstBytes payload) override;
+  std::uint64_t sent(transport::LaneId lane) const override;
   bool drained(transport::LaneId lane) const override;
   bool landing(transport::LaneId lane) const override;
   void close(transport::LaneId lane) override;
@@ -61,6 +62,9 @@ class Endpoint final : public SimEndpoint {
     std::unique_ptr<Status> why;
   };
   void receive(Letter&& letter);
+  void sent_grew() {
+    if (armed_) schedule_wake();
+  }
   void wake();
   void stall(TimeNs until);
   void crash(DurationNs notice_ns);

@@ -121,9 +121,11 @@ void Fabric::adopt(std::uint32_t index, unsigned side, Endpoint* endpoint) {
 
 bool Fabric::deposit(std::uint32_t index, unsigned side, const wire::Header& header, ConstBytes payload) {
   Lane& lane = *lanes[index];
-  if (lane.dead || lane.ends[1 - side].gone) return true;  // its owner has not heard of it yet
   Direction& way = lane.ways[side];
+  const std::uint64_t number = way.deposits++;
+  if (lane.dead || lane.ends[1 - side].gone) return true;  // its owner has not heard of it yet
   Frame frame;
+  frame.number = number;
   frame.header = header;
   frame.header.magic = wire::kMagic;
   frame.header.version = wire::kVersion;
@@ -169,6 +171,7 @@ void Fabric::move(std::uint32_t index, unsigned side, std::uint32_t ticket) {
   if (way.land_bytes > 0 && way.budget_bytes >= whole) {
     land(lane, side, frame, frame.landed + way.land_bytes);
     way.land_bytes = 0;
+    tell_sent(lane, side);
     return schedule(std::max(frame.due, way.stalled_until), EventKind::move, index, side, ticket);
   }
   if (way.budget_bytes < whole) {
@@ -241,6 +244,7 @@ void Fabric::arrive(std::uint32_t index, unsigned side) {
   }
   way.frames.pop();
   way.moving = false;
+  tell_sent(lane, side);
   if (way.frames.empty() && way.closing) return kill(index, lane.notice);
   move_next(index, side);
 }
@@ -252,11 +256,17 @@ void Fabric::break_protocol(std::uint32_t index, unsigned side, const Status& wh
   kill(index, notice);
 }
 
-bool Fabric::drained(std::uint32_t index, unsigned side) {
-  FrameQueue& frames = lanes[index]->ways[side].frames;
-  for (std::size_t i = 0; i < frames.size(); ++i)
-    if (!frames[i].copy && frames[i].landed < frames[i].header.payload_bytes) return false;
-  return true;
+std::uint64_t Fabric::sent(Direction& way) {
+  for (std::size_t i = 0; i < way.frames.size(); ++i) {
+    const Frame& frame = way.frames[i];
+    if (!frame.copy && frame.landed < frame.header.payload_bytes) return frame.number;
+  }
+  return way.deposits;
+}
+
+void Fabric::tell_sent(Lane& lane, unsigned side) {
+  if (lane.ends[side].endpoint && sent(lane.ways[side]) > lane.ways[side].awaited)
+    lane.ends[side].endpoint->sent_grew();
 }
 
 }  // namespace redsum::sim

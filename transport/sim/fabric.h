@@ -19,6 +19,7 @@ struct Frame {
   wire::Header header;
   const std::byte* payload = nullptr;
   TimeNs due = 0;                     // when it arrives, before stalls
+  std::uint64_t number = 0;           // of all deposits of its way, from 0
   std::uint32_t landed = 0;           // payload bytes that lie in the place already
   std::byte* at = nullptr;            // where they lie: the place, or memory it is redirected to
   bool discard = false;               // its communicator was hidden after a part had landed
@@ -70,6 +71,8 @@ struct Direction {
   std::uint64_t budget_bytes = ~std::uint64_t{0};  // until cut_after() strikes
   std::uint32_t ticket = 0;                        // of the one event that moves the front frame; older ones are void
   std::uint32_t land_bytes = 0;                    // how much that event lets land, if it is not the arrival
+  std::uint64_t deposits = 0;                      // ever, with those that were dropped at once
+  std::uint64_t awaited = ~std::uint64_t{0};       // its owner waits for more to be sent than so many
   bool moving = false;
   bool closing = false;  // what is queued still arrives, then the lane is dead
 };
@@ -105,7 +108,7 @@ class Fabric {
   void adopt(std::uint32_t lane, unsigned side, Endpoint* endpoint);
   bool deposit(std::uint32_t lane, unsigned side, const wire::Header& header, ConstBytes payload);
   void move_next(std::uint32_t lane, unsigned side);  // schedules the front frame of a way, if there is one
-  bool drained(std::uint32_t lane, unsigned side);
+  static std::uint64_t sent(Direction& way);          // deposits before the first whose payload is still to be read
   bool under_way(std::uint32_t lane, unsigned side) { return !lanes[lane]->ways[side].frames.empty(); }
   DurationNs draw(const Delay& delay);
   void mix(std::uint64_t fact);
@@ -132,6 +135,7 @@ class Fabric {
   void move(std::uint32_t lane, unsigned side, std::uint32_t ticket);
   bool land(Lane& lane, unsigned side, Frame& frame, std::uint32_t until);
   void arrive(std::uint32_t lane, unsigned side);
+  void tell_sent(Lane& lane, unsigned side);  // the end at `side` may have been waiting for it
   Status fits(Lane& lane, unsigned side, const Frame& frame) const;
   void break_protocol(std::uint32_t lane, unsigned side, const Status& why);
   void discard_begun(Lane& lane, unsigned side, CommunicatorId communicator);

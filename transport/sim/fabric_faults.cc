@@ -76,6 +76,7 @@ void Fabric::close(std::uint32_t index, unsigned side, DurationNs notice_ns) {
   if (lane.dead) return;
   lane.ways[1 - side].frames.clear();
   ++lane.ways[1 - side].ticket;
+  tell_sent(lane, 1 - side);
   Direction& way = lane.ways[side];
   lane.notice = {kNever, kNever};
   (side == 0 ? lane.notice.right_ns : lane.notice.left_ns) = notice_ns == kNever ? kNever : notice_ns + draw(way.delay);
@@ -110,7 +111,10 @@ void Fabric::kill(std::uint32_t index, const Notice& notice) {
   Lane& lane = *lanes[index];
   if (lane.dead) return;
   lane.dead = true;
-  for (Direction& way : lane.ways) way.frames.clear();
+  for (unsigned side = 0; side < 2; ++side) {
+    lane.ways[side].frames.clear();
+    tell_sent(lane, side);
+  }
   mix(static_cast<std::uint64_t>(now));
   mix(~std::uint64_t{index});
   const DurationNs wait[2] = {notice.left_ns, notice.right_ns};

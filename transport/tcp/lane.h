@@ -29,8 +29,9 @@ class SendQueue {
   SendQueue();
   bool empty() const noexcept { return count_ == 0; }
   std::size_t queued_bytes() const noexcept { return queued_bytes_; }
-  // Nothing in the queue is still to be read from the owner's memory.
-  bool drained() const noexcept;
+  // How many of the frames ever pushed need the owner's memory no more, in order: what is before the first that does.
+  std::uint64_t sent() const noexcept;
+  bool drained() const noexcept { return sent() == pushed_; }
 
   void push(const wire::Header& header, ConstBytes payload);  // seals its copy of the header
   // Frames of `communicator` that have not begun are forgotten (their number is returned); of one that has, the rest is
@@ -43,6 +44,7 @@ class SendQueue {
     wire::Header header;
     const std::byte* payload = nullptr;
     std::size_t payload_bytes = 0;
+    std::uint64_t number = 0;  // of all frames ever pushed, from 0; it keeps those that are forgotten in the count
     std::size_t bytes() const noexcept { return wire::kHeaderBytes + payload_bytes; }
   };
   Frame& at(std::size_t i) noexcept { return frames_[(head_ + i) & (frames_.size() - 1)]; }
@@ -54,6 +56,7 @@ class SendQueue {
   std::size_t head_ = 0, count_ = 0;
   std::size_t head_sent_ = 0;     // bytes of the first frame that have left
   std::size_t queued_bytes_ = 0;  // not sent
+  std::uint64_t pushed_ = 0;      // frames, ever
   std::vector<std::byte> rest_;   // of a frame that was begun when its communicator was hidden
 };
 

@@ -16,12 +16,12 @@ constexpr std::size_t kGatherFrames = 32;  // in one system call, two pieces eac
 
 SendQueue::SendQueue() : frames_(kFirstFrames) {}
 
-bool SendQueue::drained() const noexcept {
+std::uint64_t SendQueue::sent() const noexcept {
   for (std::size_t i = 0; i < count_; ++i) {
     const Frame& frame = at(i);
-    if (frame.payload_bytes != 0 && (rest_.empty() || frame.payload != rest_.data())) return false;
+    if (frame.payload_bytes != 0 && (rest_.empty() || frame.payload != rest_.data())) return frame.number;
   }
-  return true;
+  return pushed_;
 }
 
 void SendQueue::push(const wire::Header& header, ConstBytes payload) {
@@ -33,6 +33,7 @@ void SendQueue::push(const wire::Header& header, ConstBytes payload) {
   wire::seal(frame.header);
   frame.payload = payload.data();
   frame.payload_bytes = payload.size();
+  frame.number = pushed_++;
   queued_bytes_ += frame.bytes();
 }
 

@@ -67,9 +67,14 @@ class TcpTransport final : public transport::Transport {
     counters_.frames_dropped += found->out.forget(communicator.value);
   }
   bool deposit(LaneId lane, const wire::Header& header, ConstBytes payload) override;
+  std::uint64_t sent(LaneId lane) const override {
+    const auto found = lanes_.find(lane.value);
+    if (found == lanes_.end() || !found->second->send_error.ok()) return kAllSent;  // as deposit(): gone
+    return found->second->out.sent();
+  }
   bool drained(LaneId lane) const override {
     const auto found = lanes_.find(lane.value);
-    return found == lanes_.end() || found->second->out.drained();
+    return found == lanes_.end() || !found->second->send_error.ok() || found->second->out.drained();
   }
   bool landing(LaneId lane) const override {
     const auto found = lanes_.find(lane.value);
