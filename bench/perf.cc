@@ -2,6 +2,7 @@
 // redsum-perf: all-reduces measured and checked, in the manner of nccl-tests.
 //   redsumrun -np 4 --reducers 2 redsum-perf -b 1K -e 64M -f 4 -d fp32,bf16 -o sum
 // Exit code: 0; 1 when an element came out wrong or a call failed; 2 for a bad command line.
+#include <algorithm>
 #include <cstdio>
 #include <exception>
 
@@ -39,8 +40,10 @@ int main(int argc, char** argv) {
   if (const int code = perf::parse_options(argc, argv, options); code >= 0) return code;
   try {
     redsum::Options job;
-    if (!options.mode.empty()) job.mode = options.mode == "direct" ? REDSUM_MODE_DIRECT : REDSUM_MODE_SERVER;
-    options.mode = job.mode == REDSUM_MODE_DIRECT ? "direct" : "server";
+    constexpr const char* kModes[] = {"server", "direct", "ring"};  // by redsum_mode
+    if (!options.mode.empty())
+      job.mode = static_cast<redsum_mode>(std::find(std::begin(kModes), std::end(kModes), options.mode) - kModes);
+    if (job.mode >= REDSUM_MODE_SERVER && job.mode <= REDSUM_MODE_RING) options.mode = kModes[job.mode];
     redsum::Communicator world(job);
     const int code = options.workload_file.empty() ? run_table(options, world) : perf::run_workload(options, world);
     world.close();

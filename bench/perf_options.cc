@@ -90,8 +90,8 @@ std::string finish(const Raw& raw, PerfOptions& options) {
     return "-f must be more than 1 (each size is the last one times it)";
   if (options.factor == 0 && options.step_bytes == 0) return "-i 0 never reaches -e; give a step or a factor -f";
   if (options.factor != 0 && options.min_bytes == 0) return "-f cannot leave size 0; give -b of at least one element";
-  if (!options.mode.empty() && options.mode != "server" && options.mode != "direct")
-    return "--mode " + options.mode + ": one of server and direct; ring and auto are not there yet";
+  if (!options.mode.empty() && options.mode != "server" && options.mode != "direct" && options.mode != "ring")
+    return "--mode " + options.mode + ": one of server, direct and ring; auto is not there yet";
   if (raw.format == "csv")
     options.format = OutputFormat::csv;
   else if (raw.format == "json")
@@ -135,7 +135,7 @@ int parse_options(int argc, char** argv, PerfOptions& options) {
   app.add_option("--format", raw.format, "nccl, csv or json");
   app.add_option("--wire-dtype", raw.wire, "send fp32 data as bf16 or fp16, summed in fp32");
   app.add_option("--mode", options.mode,
-                 "server: the pool sums; direct: the workers do (default: REDSUM_MODE, else server)");
+                 "server: the pool sums; direct, ring: the workers do (default: REDSUM_MODE, else server)");
   app.add_option("--key", options.key, "name of the calls in error texts");
   app.add_flag("--no-rollback", raw.no_rollback,
                "do not keep what restores the output after an error (matters with -I 1)");

@@ -81,6 +81,7 @@ redsum_status guarded(Body body) noexcept {
 }
 
 Status submit(redsum_comm& comm, CallPtr call, redsum_handle** handle) {
+  REDSUM_RETURN_IF_ERROR(comm.job->route(comm.members, call->description));
   REDSUM_RETURN_IF_ERROR(comm.job->closed(comm.id));
   const std::string& key = call->description.key;
   if (!key.empty() && !comm.keys->take(key))

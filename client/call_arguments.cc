@@ -68,6 +68,7 @@ Status fill_options(const redsum_call_options& options, DurationNs default_timeo
   if (options.timeout_ns < 0) return invalid("timeout_ns is " + std::to_string(options.timeout_ns) + "; expected >= 0");
   call.timeout = options.timeout_ns > 0 ? options.timeout_ns : default_timeout;
   call.rollback = options.no_rollback == 0;
+  if (options.ring != 0) description.via = wire::Via::ring;
   return {};
 }
 

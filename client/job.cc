@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <chrono>
+#include <numeric>
 
+#include "client/direct/listen_address.h"
 #include "transport/base/log.h"
 #include "transport/base/thread.h"
 #include "transport/tcp/tcp.h"
@@ -58,6 +60,10 @@ ProgressAgent::Reports Job::reports() {
         closed_.emplace(id, why);
         any_closed_.store(true, std::memory_order_release);
       },
+      [this](CommunicatorId id, std::uint32_t rank) { loop_.post([=, this] { open_peer_lane(id, rank); }); },
+      [this](CommunicatorId id, Sequence sequence) {
+        loop_.post([=, this] { send(wire::Mismatched{options_.job_id, id.value, sequence}); });
+      },
   };
 }
 
@@ -75,10 +81,57 @@ Status Job::start_reducer() {
   return {};
 }
 
+Status Job::listen() {
+  const bool needed = options_.mode == wire::Mode::ring;
+  auto at = listen_address(options_.data_address, options_.coordinators);
+  if (!at) return needed ? at.error() : Status();
+  if (!may_listen(*at, options_.guarded)) return needed ? unguarded("ring mode", *at) : Status();
+  if (options_.mode == wire::Mode::direct) at->port = 0;  // the other one is its reducer's
+  wire::Hello hello;
+  hello.job = options_.job_id;
+  hello.rank = options_.rank;
+  hello.incarnation = incarnation_;
+  auto lanes = PeerLanes::listen(
+      loop_, hello, tcp::format_host_port(at->host, at->port), [this](std::unique_ptr<transport::Link> link) {
+        auto shared = std::make_shared<std::unique_ptr<transport::Link>>(std::move(link));
+        progress_thread_.loop().post([this, shared] { worker_.progress.adopt_accepted(std::move(*shared)); });
+      });
+  if (!lanes) return lanes.error();
+  peers_ = std::move(*lanes);
+  return {};
+}
+
+void Job::open_peer_lane(CommunicatorId id, std::uint32_t rank) {
+  if (!peers_) return;
+  peers_->dial(id, rank, monotonic_now() + options_.connect_timeout,
+               [this, id, rank](Result<std::unique_ptr<transport::Link>> link) {
+                 auto shared = std::make_shared<Result<std::unique_ptr<transport::Link>>>(std::move(link));
+                 progress_thread_.loop().post([this, id, rank, shared] {
+                   if (*shared) return worker_.progress.adopt_peer(id, std::move(**shared));
+                   const wire::WorkerInfo& worker = record_.workers[rank];
+                   worker_.progress.fail_here(
+                       id, {Code::peer_lost, "no lane to rank " + std::to_string(rank) + " (" + worker.host + " at " +
+                                                 worker.address + "): " + shared->error().text()});
+                 });
+               });
+}
+
+Status Job::route(const std::vector<std::uint32_t>& members, wire::CallDescription& call) const {
+  if (record_.settings.mode == wire::Mode::ring) call.via = wire::Via::ring;
+  if (call.via != wire::Via::ring || members.size() == 1) return {};
+  for (const std::uint32_t rank : members)
+    if (record_.workers[rank].address.empty())
+      return {Code::unsupported, "rank " + std::to_string(rank) + " (" + record_.workers[rank].host +
+                                     ") takes no lanes of other workers, which the ring needs: set REDSUM_SECRET_FILE "
+                                     "or REDSUM_INSECURE=1 there, and REDSUM_DATA_ADDRESS if it finds no address"};
+  return {};
+}
+
 Result<std::shared_ptr<Job>> Job::join(const Options& options) {
   std::shared_ptr<Job> job(new Job(options));
   if (options.mode == wire::Mode::direct)
     if (Status status = job->start_reducer(); !status) return failure(std::move(status));
+  if (Status status = job->listen(); !status) return failure(std::move(status));
   auto transport = tcp::make_transport(job->progress_thread_.loop(), job->worker_.progress);
   if (!transport) return failure(transport.error());
   job->transport_ = std::move(*transport);
@@ -102,6 +155,7 @@ Job::~Job() {
     loop_.post([this] {
       dialing_.reset();
       dialer_.reset();
+      peers_.reset();
       timer_.reset();
       if (!connection_) return loop_.stop();
       connection_->close([this] { loop_.stop(); });
@@ -137,6 +191,9 @@ void Job::begin() {
     join.settings.chunk_bytes = options_.chunk_bytes;
     join.settings.window = options_.window;
     join.settings.mode = options_.mode;
+    join.settings.ring_order = options_.ring_order;
+    if (const auto local = tcp::parse_host_port(connection_->local_address()); peers_ && local)
+      join.address = peers_->address(local->host);
     join.limit_ms =
         static_cast<std::uint32_t>(std::clamp<DurationNs>((deadline_ - last_heard_) / kMillisecond, 1, 1 << 30));
     send(join);
@@ -162,7 +219,10 @@ void Job::handle(const wire::Joined& message) {
   record_ = message.record;
   lane_key_ = wire::lane_key(options_.pool_key, options_.job_id, record_.lane_nonce);
   shards_ = shard_order(record_);
-  if (shards_.empty()) return finish_join({Code::reducer_lost, "the coordinator named no reducer for the job"});
+  if (shards_.empty() && record_.settings.mode != wire::Mode::ring)
+    return finish_join({Code::reducer_lost, "the coordinator named no reducer for the job"});
+  if (peers_) peers_->open(record_, lane_key_);
+  if (shards_.empty()) return start_data_path();
   links_.resize(shards_.size());
   links_missing_ = shards_.size();
   for (std::size_t shard = 0; shard < shards_.size(); ++shard) open_lane(shard);
@@ -200,7 +260,9 @@ void Job::start_data_path() {
     ProgressAgent& progress = worker_.progress;
     progress.enter(record_);
     for (std::size_t shard = 0; shard < links_.size(); ++shard) progress.adopt(shard, std::move(links_[shard]));
-    const Status status = progress.open_communicator(CommunicatorId(0), Rank(options_.rank), options_.world_size);
+    std::vector<std::uint32_t> everybody(options_.world_size);
+    std::iota(everybody.begin(), everybody.end(), 0u);
+    const Status status = progress.open_communicator(CommunicatorId(0), Rank(options_.rank), std::move(everybody));
     loop_.post([this, status] {
       if (status) send(wire::Ready{});
       finish_join(status);
@@ -286,8 +348,7 @@ void Job::finish_create(std::uint64_t request, Result<CommunicatorId> result) {
   if (!result) return creation.done->set_value(std::move(result));
   const auto at = std::find(creation.members.begin(), creation.members.end(), options_.rank);
   const Rank rank(static_cast<std::uint32_t>(at - creation.members.begin()));
-  const auto members = static_cast<std::uint32_t>(creation.members.size());
-  progress_thread_.loop().post([this, rank, members, id = *result, done = creation.done] {
+  progress_thread_.loop().post([this, rank, members = creation.members, id = *result, done = creation.done] {
     const Status status = worker_.progress.open_communicator(id, rank, members);
     // The other members have it already: they must not wait for this one.
     if (!status) loop_.post([=, this] { send(wire::Fail{id.value, status.code(), status.text(), {}}); });

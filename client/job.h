@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "client/direct/own_reducer.h"
+#include "client/direct/peer_lanes.h"
 #include "client/options.h"
 #include "client/progress_agent.h"
 #include "transport/agent.h"
@@ -36,12 +37,15 @@ class Job {
   void leave(std::uint64_t calls);
 
   Status closed(CommunicatorId id) const;  // ok, or the error that closed it; cheap while nothing is closed
+  // Fills in who folds the call. unsupported where the ring is asked for and some member takes no lanes of others.
+  Status route(const std::vector<std::uint32_t>& members, wire::CallDescription& call) const;
   void submit(CommunicatorId id, CallPtr call);
   transport::Transport::Counters counters();
 
  private:
   explicit Job(const Options& options);
   Status start_reducer();  // direct mode
+  Status listen();         // for lanes of other workers
 
   // The progress thread's agent: takes submissions in, then lets ProgressAgent work.
   class Worker final : public Agent {
@@ -70,6 +74,7 @@ class Job {
   void open_lane(std::size_t shard);
   void on_lane(std::size_t shard, Result<std::unique_ptr<transport::Link>> link);
   void start_data_path();
+  void open_peer_lane(CommunicatorId id, std::uint32_t rank);
   void beat();
   void coordinator_lost(const Status& why);
   void end(const Status& why);
@@ -91,6 +96,7 @@ class Job {
   std::shared_ptr<control::Connection> connection_;
   std::shared_ptr<void> dialing_;
   std::unique_ptr<transport::Dialer> dialer_;
+  std::unique_ptr<PeerLanes> peers_;  // none where this worker may not listen
   std::unique_ptr<Timer> timer_;
   TimeNs deadline_ = kNever, last_heard_ = 0;
   std::uint64_t beats_ = 0;

@@ -40,11 +40,16 @@ std::int64_t seconds_ns(const char* name, std::int64_t otherwise) {
   return static_cast<std::int64_t>(value * 1e9);
 }
 
-// -1: the variable names no mode.
-std::int32_t mode_from_environment() {
-  const char* text = variable({"REDSUM_MODE"});
-  if (!text || std::strcmp(text, "server") == 0) return REDSUM_MODE_SERVER;
-  return std::strcmp(text, "direct") == 0 ? static_cast<std::int32_t>(REDSUM_MODE_DIRECT) : -1;
+// The position of the variable's value in `words`; 0 where it is not set, -1 where it is none of them.
+std::int32_t choice(const char* name, std::initializer_list<const char*> words) {
+  const char* text = variable({name});
+  if (!text) return 0;
+  std::int32_t at = 0;
+  for (const char* word : words) {
+    if (std::strcmp(text, word) == 0) return at;
+    ++at;
+  }
+  return -1;
 }
 
 Status bad(const char* field, const std::string& value, const char* expected) {
@@ -92,7 +97,8 @@ void options_from_environment(redsum_options& o) {
   o.connect_timeout_ns = seconds_ns("REDSUM_CONNECT_TIMEOUT", 60 * kSecond);
   o.operation_timeout_ns = seconds_ns("REDSUM_OPERATION_TIMEOUT", 300 * kSecond);
   o.heartbeat_timeout_ns = seconds_ns("REDSUM_HEARTBEAT_TIMEOUT", 3 * kSecond);
-  o.mode = mode_from_environment();
+  o.mode = choice("REDSUM_MODE", {"server", "direct", "ring"});
+  o.ring_order = choice("REDSUM_RING_ORDER", {"default", "ring", "rank"});
   o.data_address = variable({"REDSUM_DATA_ADDRESS"});
 }
 
@@ -122,10 +128,14 @@ Result<Options> check_options(const redsum_options& o) {
     return failure(Code::invalid_argument,
                    "a timeout is not positive; expected seconds > 0 (REDSUM_CONNECT_TIMEOUT, "
                    "REDSUM_OPERATION_TIMEOUT, REDSUM_HEARTBEAT_TIMEOUT)");
-  if (o.mode != REDSUM_MODE_SERVER && o.mode != REDSUM_MODE_DIRECT)
-    return failure(
-        Code::invalid_argument,
-        "mode is none of REDSUM_MODE_SERVER and REDSUM_MODE_DIRECT; expected 'server' or 'direct' (REDSUM_MODE)");
+  if (o.mode < REDSUM_MODE_SERVER || o.mode > REDSUM_MODE_RING)
+    return failure(Code::invalid_argument,
+                   "mode is none of REDSUM_MODE_SERVER, REDSUM_MODE_DIRECT and REDSUM_MODE_RING; expected 'server', "
+                   "'direct' or 'ring' (REDSUM_MODE)");
+  if (o.ring_order < REDSUM_RING_ORDER_DEFAULT || o.ring_order > REDSUM_RING_ORDER_RANK)
+    return failure(Code::invalid_argument,
+                   "ring_order is none of REDSUM_RING_ORDER_RING and REDSUM_RING_ORDER_RANK; expected 'ring' or 'rank' "
+                   "(REDSUM_RING_ORDER)");
   auto secret = read_secret(o.secret_file ? o.secret_file : "");
   if (!secret) return failure(secret.error());
   const char* insecure = variable({"REDSUM_INSECURE"});
@@ -134,7 +144,9 @@ Result<Options> check_options(const redsum_options& o) {
   result.rank = static_cast<std::uint32_t>(o.rank);
   result.world_size = static_cast<std::uint32_t>(o.world_size);
   result.chunk_bytes = o.chunk_bytes;
-  result.mode = o.mode == REDSUM_MODE_DIRECT ? wire::Mode::direct : wire::Mode::server;
+  constexpr wire::Mode kModes[] = {wire::Mode::server, wire::Mode::direct, wire::Mode::ring};
+  result.mode = kModes[o.mode];
+  result.ring_order = static_cast<wire::RingOrder>(o.ring_order);
   result.data_address = o.data_address ? o.data_address : "";
   result.window = static_cast<std::uint16_t>(o.window);
   result.connect_timeout = o.connect_timeout_ns;

@@ -21,8 +21,9 @@ struct Options {
   std::uint32_t chunk_bytes = 0;
   std::uint16_t window = 0;
   wire::Mode mode = wire::Mode::server;
+  wire::RingOrder ring_order = wire::RingOrder::unset;
   bool guarded = false;      // there is a secret, or REDSUM_INSECURE=1 says that none is wanted
-  std::string data_address;  // direct mode: where this worker's reducer listens; empty: found by itself
+  std::string data_address;  // where this worker listens for others; empty: found by itself
   DurationNs connect_timeout = 60 * kSecond;
   DurationNs operation_timeout = 300 * kSecond;
   DurationNs heartbeat_timeout = 3 * kSecond;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
+#include <utility>
 
 #include "transport/base/check.h"
 #include "transport/base/log.h"
@@ -76,24 +77,34 @@ void ProgressAgent::adopt(std::size_t shard, std::unique_ptr<transport::Link> li
   REDSUM_CHECK(communicators_.empty());
 }
 
-Status ProgressAgent::open_communicator(CommunicatorId id, Rank rank, std::uint32_t members) {
+Status ProgressAgent::open_communicator(CommunicatorId id, Rank rank, std::vector<std::uint32_t> members) {
   auto communicator = std::make_unique<Communicator>();
   communicator->id = id;
-  communicator->shards = shards_.size();
-  communicator->places = std::size_t{record_.settings.window} + record_.settings.small_window;
-  communicator->stride = place_stride(record_.settings.chunk_bytes);
-  auto memory = Region::reserve(2 * communicator->shards * communicator->places * communicator->stride);
+  communicator->rank = rank;
+  communicator->members = std::move(members);
+  if (!shards_.empty()) REDSUM_RETURN_IF_ERROR(open_shards(*communicator));
+  communicators_.push_back(std::move(communicator));
+  auto early = std::exchange(early_, {});
+  for (auto& link : early) adopt_accepted(std::move(link));
+  return {};
+}
+
+Status ProgressAgent::open_shards(Communicator& communicator) {
+  communicator.shards = shards_.size();
+  communicator.places = std::size_t{record_.settings.window} + record_.settings.small_window;
+  communicator.stride = place_stride(record_.settings.chunk_bytes);
+  auto memory = Region::reserve(2 * communicator.shards * communicator.places * communicator.stride);
   if (!memory) return memory.error();
-  communicator->memory = std::move(*memory);
-  communicator->redirects.resize(communicator->shards * communicator->places);
-  communicator->core =
-      std::make_unique<CommunicatorCore>(id, rank, members, record_.epoch, record_.settings, schedule_, shards_.size());
+  communicator.memory = std::move(*memory);
+  communicator.redirects.resize(communicator.shards * communicator.places);
+  communicator.core = std::make_unique<CommunicatorCore>(communicator.id, communicator.rank,
+                                                         static_cast<std::uint32_t>(communicator.members.size()),
+                                                         record_.epoch, record_.settings, schedule_, shards_.size());
   for (std::size_t shard = 0; shard < lanes_.size(); ++shard)
     transport_->expose(
-        lanes_[shard].id, id,
-        {communicator->landing(shard, 0), communicator->stride, record_.settings.chunk_bytes + wire::kScalePrefixBytes,
-         static_cast<std::uint16_t>(communicator->places), &communicator->redirect(shard, 0)});
-  communicators_.push_back(std::move(communicator));
+        lanes_[shard].id, communicator.id,
+        {communicator.landing(shard, 0), communicator.stride, record_.settings.chunk_bytes + wire::kScalePrefixBytes,
+         static_cast<std::uint16_t>(communicator.places), &communicator.redirect(shard, 0)});
   return {};
 }
 
@@ -104,6 +115,7 @@ ProgressAgent::Communicator* ProgressAgent::find(CommunicatorId id) const {
 }
 
 void ProgressAgent::close_communicator(CommunicatorId id, const Status& pending) {
+  std::erase_if(early_, [&](const auto& link) { return link->hello().shard == id.value; });
   Communicator* communicator = find(id);
   if (!communicator) return;
   end(*communicator, pending, Origin::told);
@@ -117,7 +129,8 @@ void ProgressAgent::end(Communicator& communicator, const Status& why, Origin or
     communicator.closed = why;
     reports_.on_closed(communicator.id, why, origin == Origin::here);
     for (const LaneEnd& lane : lanes_)
-      if (lane.open) transport_->hide(lane.id, communicator.id);
+      if (lane.open && communicator.core) transport_->hide(lane.id, communicator.id);
+    if (communicator.ring) communicator.ring->close();
   }
   auto calls = std::move(communicator.calls);
   communicator.calls.clear();
@@ -130,6 +143,11 @@ void ProgressAgent::end(Communicator& communicator, const Status& why, Origin or
 void ProgressAgent::fail(CommunicatorId id, const Status& why) {
   if (Communicator* communicator = find(id); communicator && communicator->closed.ok())
     end(*communicator, why, Origin::told);
+}
+
+void ProgressAgent::fail_here(CommunicatorId id, const Status& why) {
+  if (Communicator* communicator = find(id); communicator && communicator->closed.ok())
+    end(*communicator, why, Origin::here);
 }
 
 void ProgressAgent::fail_all(const Status& why) {
@@ -149,6 +167,7 @@ void ProgressAgent::submit(CommunicatorId id, CallPtr call) {
   wake_at(std::min(last_call_ + kTick, call->deadline));
   Call& pending = *call;
   communicator->calls.emplace(pending.sequence, std::move(call));
+  if (pending.description.via == wire::Via::ring) return submit_to_ring(*communicator, pending);
   pending.layout = communicator->core->submit(pending.sequence, pending.description);
   pump(*communicator);
 }
@@ -165,18 +184,18 @@ void ProgressAgent::pump(Communicator& communicator) {
   while (communicator.closed.ok() && communicator.core->next_send(send)) {
     Call& call = *communicator.calls.find(send.sequence)->second;
     if (call.rollback && overwrites_input(call, send.header.element_offset, send.result_elements) &&
-        !keep_backup(call, send.header.chunk, send.header.element_offset, send.result_elements)) {
-      end(communicator,
-          {Code::resource_exhausted, "no memory for the copy that call " + std::to_string(send.sequence) +
-                                         " keeps of its input; set no_rollback or use other memory for the output"},
-          Origin::here);
-      return;
-    }
+        !keep_backup(call, send.header.chunk, send.header.element_offset, send.result_elements))
+      return end(communicator, no_backup(send.sequence), Origin::here);
     const ConstBytes payload = payload_of(communicator, call, send);
     redirect(communicator, call, send);
     const LaneEnd& lane = lanes_[send.shard];
     if (lane.open) transport_->deposit(lane.id, send.header, payload);
   }
+}
+
+Status ProgressAgent::no_backup(Sequence sequence) {
+  return {Code::resource_exhausted, "no memory for the copy that call " + std::to_string(sequence) +
+                                        " keeps of its input; set no_rollback or use other memory for the output"};
 }
 
 // Copies the chunk's input aside; true when that is done.
@@ -228,7 +247,7 @@ void ProgressAgent::redirect(Communicator& communicator, const Call& call, const
 
 void ProgressAgent::on_arrival(transport::LaneId lane, const wire::Header& header, Bytes payload) {
   Communicator* communicator = find(CommunicatorId(header.communicator));
-  if (!communicator || !communicator->closed.ok()) return;
+  if (!communicator || !communicator->closed.ok() || ring_arrival(*communicator, lane, header, payload)) return;
   std::size_t shard = 0;
   while (shard < lanes_.size() && !(lanes_[shard].open && lanes_[shard].id == lane)) ++shard;
   if (shard == lanes_.size()) return;
@@ -245,6 +264,7 @@ void ProgressAgent::on_arrival(transport::LaneId lane, const wire::Header& heade
   if (redirected.empty() || redirected.data() != payload.data()) deliver(*communicator, *result, payload.data());
   if (result->call_complete) finish(*communicator, result->sequence);
   pump(*communicator);
+  if (result->call_complete && communicator->ring) pump_ring(*communicator);
 }
 
 void ProgressAgent::deliver(Communicator& communicator, const ChunkResult& result, const std::byte* payload) {
@@ -262,9 +282,9 @@ void ProgressAgent::finish(Communicator& communicator, Sequence sequence) {
   // Who spreads its data gets no payload back; where it wants it in other memory, that is a local copy.
   if (wire::has_one_source(description.kind))
     for (const Tensor& tensor : call->tensors)
-      if (is_source(*call, tensor, communicator.core->rank()) && tensor.output && tensor.output != tensor.input)
+      if (is_source(*call, tensor, communicator.rank) && tensor.output && tensor.output != tensor.input)
         std::memcpy(tensor.output, tensor.input, tensor.count * dtype_bytes(description.dtype));
-  call->complete({}, communicator.core->members());
+  call->complete({}, static_cast<std::uint32_t>(communicator.members.size()));
 }
 
 void ProgressAgent::roll_back(Call& call) {
@@ -283,6 +303,7 @@ void ProgressAgent::drop_backups(Call& call) {
 }
 
 void ProgressAgent::on_lane_lost(transport::LaneId lane, const Status& why) {
+  if (ring_lane_lost(lane, why)) return;
   for (std::size_t shard = 0; shard < lanes_.size(); ++shard) {
     if (!lanes_[shard].open || lanes_[shard].id != lane) continue;
     lanes_[shard].open = false;
@@ -311,10 +332,14 @@ bool ProgressAgent::busy() const {
 }
 
 void ProgressAgent::tick(TimeNs now) {
+  if (rings_) settle_rings();
   if (now < next_tick_) return;
   next_tick_ = kNever;
   if (now >= grace_until_) fail_all(grace_error_);
-  for (auto& communicator : communicators_) check_deadlines(*communicator, now);
+  for (auto& communicator : communicators_) {
+    check_ring(*communicator, now);
+    check_deadlines(*communicator, now);
+  }
   if (grace_until_ != kNever) wake_at(grace_until_);
   if (busy()) {
     wake_at(now + kTick);

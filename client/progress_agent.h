@@ -18,6 +18,7 @@
 #include "client/block_pool.h"
 #include "client/call.h"
 #include "client/core/communicator_core.h"
+#include "client/ring_path.h"
 #include "transport/base/region.h"
 #include "transport/transport.h"
 
@@ -42,6 +43,10 @@ class ProgressAgent final : public transport::LaneSink {
     // A communicator was closed by an error; all its calls have ended. `here`: the error arose in this process, so the
     // other members have to be told.
     std::function<void(CommunicatorId, const Status&, bool here)> on_closed;
+    // The ring of a communicator needs a lane to this rank of the job: adopt_peer(), or fail_here().
+    std::function<void(CommunicatorId, std::uint32_t rank)> on_peer_wanted;
+    // The rank before in the ring asked for something else in this call.
+    std::function<void(CommunicatorId, Sequence)> on_disagreement;
   };
   static constexpr DurationNs kStallAfter = 200 * kMillisecond;
   static constexpr DurationNs kStallAgain = kSecond;
@@ -55,11 +60,17 @@ class ProgressAgent final : public transport::LaneSink {
   // -- membership, on the agent's thread
   void enter(const wire::EpochRecord& record);
   void adopt(std::size_t shard, std::unique_ptr<transport::Link> link);  // index in shard_order()
-  Status open_communicator(CommunicatorId id, Rank rank, std::uint32_t members);
+  // members[i] = rank in the job of the communicator's rank i.
+  Status open_communicator(CommunicatorId id, Rank rank, std::vector<std::uint32_t> members);
+  // Lanes of a ring: the one that was wanted, and one that another worker dialled, whose hello names the communicator
+  // (it may be opened here later).
+  void adopt_peer(CommunicatorId id, std::unique_ptr<transport::Link> link);
+  void adopt_accepted(std::unique_ptr<transport::Link> link);
   void close_communicator(CommunicatorId id, const Status& pending);  // calls still pending end with that error
   // Closes one communicator (or all) with an error: pending calls end with it, inputs intact, later ones too.
   void fail(CommunicatorId id, const Status& why);
   void fail_all(const Status& why);
+  void fail_here(CommunicatorId id, const Status& why);  // as fail(), and the other members are to be told
   void on_stalled(const wire::Stalled& stalled);
 
   void submit(CommunicatorId id, CallPtr call);
@@ -75,7 +86,12 @@ class ProgressAgent final : public transport::LaneSink {
  private:
   struct Communicator {
     CommunicatorId id;
-    std::unique_ptr<CommunicatorCore> core;
+    Rank rank;
+    std::vector<std::uint32_t> members;      // ranks in the job
+    std::unique_ptr<CommunicatorCore> core;  // none where the job has no reducers
+    std::unique_ptr<RingPath> ring;          // from its first use on
+    Status ring_trouble;                     // a lane of it is lost,
+    TimeNs ring_trouble_until = kNever;      // and when calls that need it end
     Region memory;
     std::size_t stride = 0, places = 0, shards = 0;
     std::vector<Bytes> redirects;       // by shard and place: the user's memory that awaits the place's next result
@@ -95,9 +111,13 @@ class ProgressAgent final : public transport::LaneSink {
     bool open = false;
   };
 
+  class RingOwner;
+
   Communicator* find(CommunicatorId id) const;
+  Status open_shards(Communicator& communicator);
   void pump(Communicator& communicator);
   ConstBytes payload_of(Communicator& communicator, Call& call, const ChunkSend& send);
+  static Status no_backup(Sequence sequence);
   bool keep_backup(Call& call, std::uint32_t chunk, std::uint64_t offset, std::uint64_t elements);
   void redirect(Communicator& communicator, const Call& call, const ChunkSend& send);
   void deliver(Communicator& communicator, const ChunkResult& result, const std::byte* payload);
@@ -108,6 +128,16 @@ class ProgressAgent final : public transport::LaneSink {
   void drop_backups(Call& call);
   Status timeout_error(const Communicator& communicator, const Call& call, TimeNs now) const;
   void check_deadlines(Communicator& communicator, TimeNs now);
+  // -- progress_ring.cc
+  Status open_ring(Communicator& communicator);
+  void submit_to_ring(Communicator& communicator, Call& call);
+  // False: the lane is none of its ring.
+  bool ring_arrival(Communicator& communicator, transport::LaneId lane, const wire::Header& header, Bytes payload);
+  bool ring_lane_lost(transport::LaneId lane, const Status& why);
+  void after_ring(Communicator& communicator, const Status& status, const RingOwner& owner);
+  void pump_ring(Communicator& communicator);
+  void settle_rings();
+  void check_ring(Communicator& communicator, TimeNs now);
   void wake_at(TimeNs when) { next_tick_ = std::min(next_tick_, when); }
 
   const Clock clock_;
@@ -119,6 +149,8 @@ class ProgressAgent final : public transport::LaneSink {
   std::vector<LaneEnd> lanes_;  // by shard
   std::vector<std::unique_ptr<Communicator>> communicators_;
   BlockPool blocks_;
+  std::vector<std::unique_ptr<transport::Link>> early_;  // dialled by others before the communicator is open here
+  bool rings_ = false;                                   // some communicator has one
   TimeNs next_tick_ = kNever;
   TimeNs grace_until_ = kNever;
   Status grace_error_;

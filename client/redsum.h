@@ -71,13 +71,25 @@ typedef enum redsum_dtype {
 /** Reductions: a left fold in rank order. AVG divides the sum once by the number of contributors. */
 typedef enum redsum_op { REDSUM_SUM = 0, REDSUM_PROD = 1, REDSUM_MIN = 2, REDSUM_MAX = 3, REDSUM_AVG = 4 } redsum_op;
 
-/** Who sums for a job. The same on every rank; the bits of results are the same in both. */
+/** Who sums for a job. The same on every rank. Server and direct mode give the same bits, and the ring too with
+ * REDSUM_RING_ORDER_RANK. */
 typedef enum redsum_mode {
   REDSUM_MODE_SERVER =
       0, /**< the reducers of the pool: a worker sends and receives S bytes per all-reduce of S bytes */
   REDSUM_MODE_DIRECT =
-      1 /**< the workers themselves, each an equal share: 2(n-1)/n x S bytes each way, no pool needed */
+      1,               /**< the workers themselves, each an equal share: 2(n-1)/n x S bytes each way, no pool needed */
+  REDSUM_MODE_RING = 2 /**< the workers, each with its two neighbours: 2(n-1)/n x S bytes each way in 2(n-1) steps, no
+                          pool needed. Sums of 16- and 8-bit floats travel as fp32 on their first round */
 } redsum_mode;
+
+/** Where the fold of a chunk begins in a ring. The same on every rank. */
+typedef enum redsum_ring_order {
+  REDSUM_RING_ORDER_DEFAULT = 0, /**< as ring */
+  REDSUM_RING_ORDER_RING = 1, /**< chunk k of an all-reduce at rank (k + 1) mod n, so that every link carries as much, a
+                                 result for one rank behind that rank: the same bits on every rank and in every run with
+                                 the same chunk size, but others than in server mode */
+  REDSUM_RING_ORDER_RANK = 2  /**< rank 0, with the bits of server mode: up to 2 x S bytes each way */
+} redsum_ring_order;
 
 typedef struct redsum_comm redsum_comm;     /**< an ordered group of workers */
 typedef struct redsum_handle redsum_handle; /**< one submitted collective */
@@ -85,9 +97,9 @@ typedef struct redsum_handle redsum_handle; /**< one submitted collective */
 /**
  * How a process joins a job. Always start from redsum_options_init(), which sets the defaults and then what the
  * environment says: REDSUM_COORDINATOR, REDSUM_JOB_ID, REDSUM_SECRET_FILE, REDSUM_CHUNK_BYTES, REDSUM_WINDOW,
- * REDSUM_MODE (server, direct), REDSUM_DATA_ADDRESS, REDSUM_INSECURE (1), REDSUM_*_TIMEOUT (seconds), and rank and
- * world size from REDSUM_RANK/REDSUM_WORLD_SIZE, RANK/WORLD_SIZE (torchrun), OMPI_COMM_WORLD_*, PMI_*,
- * SLURM_PROCID/SLURM_NTASKS. Strings are copied by redsum_init.
+ * REDSUM_MODE (server, direct, ring), REDSUM_RING_ORDER (ring, rank), REDSUM_DATA_ADDRESS, REDSUM_INSECURE (1),
+ * REDSUM_*_TIMEOUT (seconds), and rank and world size from REDSUM_RANK/REDSUM_WORLD_SIZE, RANK/WORLD_SIZE (torchrun),
+ * OMPI_COMM_WORLD_*, PMI_*, SLURM_PROCID/SLURM_NTASKS. Strings are copied by redsum_init.
  */
 typedef struct redsum_options {
   size_t struct_bytes;          /**< sizeof(redsum_options) of the caller; set by redsum_options_init */
@@ -102,8 +114,11 @@ typedef struct redsum_options {
   int64_t operation_timeout_ns; /**< of one collective, from its submission. Default 300 s */
   int64_t heartbeat_timeout_ns; /**< silence after which a peer is lost. Default 3 s */
   int32_t mode;                 /**< a redsum_mode. Default REDSUM_MODE_SERVER, or what REDSUM_MODE says */
-  const char* data_address;     /**< direct mode: host[:port] where this rank listens for the others; NULL or "": the
-                                     interface that leads to the coordinator, any port (REDSUM_DATA_ADDRESS) */
+  const char* data_address;     /**< host[:port] where this rank listens for the others, in direct mode and for rings;
+                                     NULL or "": the interface that leads to the coordinator, any port
+                                     (REDSUM_DATA_ADDRESS). Without a secret, REDSUM_INSECURE=1 and loopback it listens
+                                     nowhere, and these are refused */
+  int32_t ring_order; /**< a redsum_ring_order. Default REDSUM_RING_ORDER_DEFAULT, or what REDSUM_RING_ORDER says */
 } redsum_options;
 
 /** One piece of a collective's data. A list of them is one collective, in that order, as if they were contiguous. */
@@ -125,6 +140,8 @@ typedef struct redsum_call_options {
   int32_t
       no_rollback; /**< 0: after an error a buffer in place equals its input, bit for bit. 1: undefined then, and no
                       copy is kept. Other memory for the output: undefined after an error; inputs are never written */
+  int32_t ring; /**< 1: this call goes round the ring of the communicator's workers whatever the job's mode; the same on
+                   every rank. 0: by the job's mode */
 } redsum_call_options;
 
 /** Called once when the handle is complete, on a thread of the library: do not block in it, do not submit from it. */

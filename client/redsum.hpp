@@ -81,9 +81,11 @@ struct Options {
     heartbeat_timeout = std::chrono::nanoseconds(c.heartbeat_timeout_ns);
     mode = static_cast<redsum_mode>(c.mode);
     data_address = c.data_address ? c.data_address : "";
+    ring_order = static_cast<redsum_ring_order>(c.ring_order);
   }
   std::string coordinator, job_id, secret_file, data_address;
   redsum_mode mode;
+  redsum_ring_order ring_order;
   int rank, world_size;
   std::uint32_t chunk_bytes, window;
   std::chrono::nanoseconds connect_timeout, operation_timeout, heartbeat_timeout;
@@ -97,6 +99,7 @@ struct CallOptions {
   std::chrono::nanoseconds timeout{0};
   std::string key;
   bool rollback = true;
+  bool ring = false;
 };
 
 // One submitted collective. Its buffers must stay until it is complete; the destructor therefore waits for it (and
@@ -177,6 +180,7 @@ class Communicator {
     c.heartbeat_timeout_ns = options.heartbeat_timeout.count();
     c.mode = options.mode;
     c.data_address = options.data_address.c_str();
+    c.ring_order = options.ring_order;
     throw_if_failed(redsum_init(&c, &comm_));
   }
   static Communicator init(const Options& options = Options()) { return Communicator(options); }
@@ -341,6 +345,7 @@ class Communicator {
     c.timeout_ns = options.timeout.count();
     c.key = options.key.empty() ? nullptr : options.key.c_str();
     c.no_rollback = options.rollback ? 0 : 1;
+    c.ring = options.ring ? 1 : 0;
     return c;
   }
   // The communicator, for a call on it; after close() there is none.

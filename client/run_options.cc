@@ -42,12 +42,12 @@ int finish(const CLI::App& app, Options& options) {
   if (options.command.empty()) return usage_error("CMD is missing: redsumrun -np N --reducers M CMD [ARGUMENTS...]");
   const char* coordinator = std::getenv("REDSUM_COORDINATOR");
   const bool elsewhere = coordinator != nullptr && *coordinator != '\0';
-  const bool direct = options.mode == "direct";
-  if (direct && options.reducers != 0 && app.count("--reducers") != 0)
-    return usage_error("--mode direct has no reducers, the workers sum; drop --reducers " +
+  const bool alone = options.mode == "direct" || options.mode == "ring";
+  if (alone && options.reducers != 0 && app.count("--reducers") != 0)
+    return usage_error("--mode " + options.mode + " has no reducers, the workers sum; drop --reducers " +
                        std::to_string(options.reducers));
-  if (direct || (elsewhere && app.count("--reducers") == 0)) options.reducers = 0;
-  options.has_coordinator = options.reducers > 0 || (direct && !elsewhere);
+  if (alone || (elsewhere && app.count("--reducers") == 0)) options.reducers = 0;
+  options.has_coordinator = options.reducers > 0 || (alone && !elsewhere);
   return -1;
 }
 
@@ -70,8 +70,8 @@ int parse_options(int argc, char** argv, Options& options) {
          "--reducers", options.reducers,
          "number of reducers to start; 0: use the pool at REDSUM_COORDINATOR. Default: 0 where that is set, else 1")
       ->check(CLI::Range(0, kMaxReducers));
-  app.add_option("--mode", options.mode, "server: the reducers sum; direct: the workers do, none is started")
-      ->check(CLI::IsMember({"server", "direct"}));
+  app.add_option("--mode", options.mode, "server: the reducers sum; direct, ring: the workers do, none is started")
+      ->check(CLI::IsMember({"server", "direct", "ring"}));
   app.add_option("--shards", options.shards, "shards (threads) of each reducer, default 1")
       ->check(CLI::Range(1, kMaxShards));
   app.add_option("--secret-file", options.secret_file, "the pool's secret; default: a fresh one for this run")

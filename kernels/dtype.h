@@ -80,4 +80,18 @@ constexpr bool reduction_defined(DType type, Op op) noexcept {
          (!dtype_is_complex(type) || op == Op::sum || op == Op::avg);
 }
 
+// Whether a prescale is one, asked of the factor as the accumulator has it: one that rounds to 1 is none.
+constexpr bool prescaled(DType type, double prescale) noexcept {
+  const bool in_double = type == DType::fp64 || type == DType::complex128;
+  return in_double ? prescale != 1.0 : static_cast<float>(prescale) != 1.0F;
+}
+
+// The type that folds of some contributions are kept in and travel in until the last one is there: the accumulator,
+// which is fp32 for fp16, bf16 and fp8 and the type itself for everything else. MIN and MAX that are not prescaled
+// round nothing on the way and keep the type.
+constexpr DType partial_dtype(DType type, Op op, double prescale) noexcept {
+  if (!dtype_is_float(type) || type == DType::fp64 || type == DType::fp32) return type;
+  return (op == Op::min || op == Op::max) && !prescaled(type, prescale) ? type : DType::fp32;
+}
+
 }  // namespace redsum

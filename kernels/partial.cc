@@ -24,19 +24,9 @@ void require_defined(const FoldSpec& spec) noexcept {
   require(fold_defined(spec), spec, "not defined");
 }
 
-bool narrow(DType type) noexcept {
-  return dtype_is_float(type) && type != DType::fp64 && type != DType::fp32;
-}
-
-// Asked of the factor as the accumulator has it: one that rounds to 1 is none.
-bool prescaled(const FoldSpec& spec) noexcept {
-  const bool in_double = spec.dtype == DType::fp64 || spec.dtype == DType::complex128;
-  return in_double ? spec.prescale != 1.0 : static_cast<float>(spec.prescale) != 1.0F;
-}
-
 // Contributions can be folded with partial results as they are.
 bool direct(const FoldSpec& spec) noexcept {
-  return partial_dtype(spec) == spec.dtype && !prescaled(spec);
+  return partial_dtype(spec) == spec.dtype && !prescaled(spec.dtype, spec.prescale);
 }
 
 // A step between two partial results: no division, no factor.
@@ -66,8 +56,7 @@ void for_each_block(const FoldSpec& spec, std::size_t count, const Block& block)
 }  // namespace
 
 DType partial_dtype(const FoldSpec& spec) noexcept {
-  const bool picks = (spec.op == Op::min || spec.op == Op::max) && !prescaled(spec);
-  return narrow(spec.dtype) && !picks ? DType::fp32 : spec.dtype;
+  return redsum::partial_dtype(spec.dtype, spec.op, spec.prescale);
 }
 
 bool begins_as_is(const FoldSpec& spec) noexcept {

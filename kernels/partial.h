@@ -10,8 +10,7 @@
 
 namespace redsum::kernels {
 
-// The type that partial results are kept in and travel in: the accumulator, which is fp32 for fp16, bf16 and fp8 and
-// spec.dtype for everything else. MIN and MAX that are not prescaled round nothing on the way and keep spec.dtype.
+// As partial_dtype(type, op, prescale) of dtype.h.
 DType partial_dtype(const FoldSpec& spec) noexcept;
 
 // Whether begin_partial() is a mere copy of the bits (not for bool, which it normalises). Callers then send the input

@@ -5,8 +5,8 @@
 
 namespace redsum::client {
 
-ChunkLayout::ChunkLayout(const wire::CallDescription& call, std::uint32_t members, std::uint32_t chunk_bytes)
-    : count_(call.count), chunk_elements_(chunk_bytes / dtype_bytes(call.wire_dtype)) {
+ChunkLayout::ChunkLayout(std::uint64_t chunk_elements, const wire::CallDescription& call, std::uint32_t members)
+    : count_(call.count), chunk_elements_(chunk_elements) {
   const auto chunks_of = [this](std::uint64_t elements) {
     return static_cast<std::uint32_t>((elements + chunk_elements_ - 1) / chunk_elements_);
   };

@@ -20,13 +20,19 @@ class ChunkLayout {
   ChunkLayout() = default;
   // An empty call is one empty chunk. The parts of reduce_scatter and all_gather are cut apart, so that every chunk has
   // one owner; an empty part has no chunk.
-  ChunkLayout(const wire::CallDescription& call, std::uint32_t members, std::uint32_t chunk_bytes);
+  ChunkLayout(const wire::CallDescription& call, std::uint32_t members, std::uint32_t chunk_bytes)
+      : ChunkLayout(chunk_bytes / dtype_bytes(call.wire_dtype), call, members) {}
+  static ChunkLayout of_elements(const wire::CallDescription& call, std::uint32_t members,
+                                 std::uint64_t chunk_elements) {
+    return {chunk_elements, call, members};
+  }
 
   std::uint32_t chunks() const { return chunks_; }
   std::uint64_t most_elements() const { return chunk_elements_; }  // of one chunk
   ChunkPiece at(std::uint32_t chunk) const;
 
  private:
+  ChunkLayout(std::uint64_t chunk_elements, const wire::CallDescription& call, std::uint32_t members);
   struct Part {
     std::uint32_t first_chunk = 0;
     std::uint64_t first = 0;  // element

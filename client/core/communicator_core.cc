@@ -1,19 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/core/communicator_core.h"
 
-#include <algorithm>
-
 #include "transport/base/check.h"
 #include "transport/base/mutant.h"
 
 namespace redsum::client {
 
-using wire::Kind;
-
 CommunicatorCore::CommunicatorCore(CommunicatorId id, Rank rank, std::uint32_t members, Epoch epoch,
                                    const wire::JobSettings& settings, std::span<const std::uint16_t> schedule,
                                    std::size_t shards)
     : id_(id), rank_(rank), members_(members), epoch_(epoch), settings_(settings), map_(schedule, shards) {
+  bulk_.numbers = &calls_.bulk();
+  small_.numbers = &calls_.small();
   bulk_.window = settings.window;
   small_.window = settings.small_window;
   small_.first_place = settings.window;
@@ -25,82 +23,19 @@ CommunicatorCore::CommunicatorCore(CommunicatorId id, Rank rank, std::uint32_t m
 }
 
 const ChunkLayout& CommunicatorCore::submit(Sequence sequence, const wire::CallDescription& description) {
-  REDSUM_CHECK(calls_.empty() || calls_.back().sequence < sequence);
-  Call call;
-  call.sequence = sequence;
-  call.description = description;
-  call.signature = description.signature();
-  const std::size_t element = dtype_bytes(description.wire_dtype);
-  call.layout = ChunkLayout(description, members_, settings_.chunk_bytes);
-  call.chunks = call.layout.chunks();
-  call.small = description.count <= settings_.small_bytes / element && call.chunks == 1;
-  Numbering& numbering = call.small ? small_ : bulk_;
-  call.first_number = numbering.submitted;
-  numbering.submitted += call.chunks;
-  numbering.calls.push_back(sequence);
-  calls_.push_back(std::move(call));
-  return calls_.back().layout;
+  return calls_
+      .submit(sequence, description, ChunkLayout(description, members_, settings_.chunk_bytes), settings_.small_bytes)
+      .layout;
 }
 
-const CommunicatorCore::Call* CommunicatorCore::find(Sequence sequence) const {
-  const auto at = std::lower_bound(calls_.begin(), calls_.end(), sequence,
-                                   [](const Call& call, Sequence wanted) { return call.sequence < wanted; });
-  return at != calls_.end() && at->sequence == sequence ? &*at : nullptr;
-}
-
-CommunicatorCore::Call* CommunicatorCore::find(Sequence sequence) {
-  return const_cast<Call*>(static_cast<const CommunicatorCore*>(this)->find(sequence));
-}
-
-// The pending call that has `number`; pending calls of a numbering are ascending by both sequence and number.
-CommunicatorCore::Call* CommunicatorCore::call_of(Numbering& numbering, std::uint64_t number) {
-  const auto after = std::partition_point(numbering.calls.begin(), numbering.calls.end(),
-                                          [&](Sequence sequence) { return find(sequence)->first_number <= number; });
-  if (after == numbering.calls.begin()) return nullptr;
-  Call* call = find(*std::prev(after));
-  return number < call->first_number + call->chunks ? call : nullptr;
-}
-
-// Calls complete nearly in order: the one that leaves is near the front.
-void CommunicatorCore::forget(Numbering& numbering, Sequence sequence) {
-  numbering.calls.erase(std::find(numbering.calls.begin(), numbering.calls.end(), sequence));
-  calls_.erase(std::find_if(calls_.begin(), calls_.end(), [&](const Call& call) { return call.sequence == sequence; }));
-}
-
-// A barrier is sent once everything submitted before it is complete here: so its completion says that of all ranks.
-bool CommunicatorCore::may_send(const Call& call) const {
-  return call.description.kind != Kind::barrier || calls_.front().sequence == call.sequence;
-}
-
-bool CommunicatorCore::sends_data(const Call& call, const ChunkPiece& piece) const {
-  if (call.description.kind == Kind::broadcast) return call.description.root == rank_.value;
-  return call.description.kind != Kind::all_gather || piece.owner == rank_.value;
-}
-
-// Whose data is spread has it already; a reduction for one rank goes to that rank alone.
-bool CommunicatorCore::receives_data(const Call& call, const ChunkPiece& piece) const {
-  switch (call.description.kind) {
-    case Kind::broadcast:
-      return call.description.root != rank_.value;
-    case Kind::all_gather:
-      return piece.owner != rank_.value;
-    case Kind::reduce:
-      return call.description.root == rank_.value;
-    case Kind::reduce_scatter:
-      return piece.owner == rank_.value;
-    default:
-      return true;
-  }
-}
-
-void CommunicatorCore::fill(const Call& call, std::uint64_t number, std::uint16_t shard, std::uint16_t place,
+void CommunicatorCore::fill(const PendingCall& call, std::uint64_t number, std::uint16_t shard, std::uint16_t place,
                             ChunkSend& send) const {
   const wire::CallDescription& description = call.description;
   const auto chunk = static_cast<std::uint32_t>(number - call.first_number);
   send.sequence = call.sequence;
   send.shard = shard;
   const ChunkPiece piece = call.layout.at(chunk);
-  const bool receives = receives_data(call, piece);
+  const bool receives = receives_data(description, piece, rank_);
   send.elements = piece.elements;
   send.result_elements = receives ? piece.elements : 0;
   wire::Header& header = send.header;
@@ -121,7 +56,7 @@ void CommunicatorCore::fill(const Call& call, std::uint64_t number, std::uint16_
   if (description.prescale != 1.0 || description.postscale != 1.0) header.flags |= wire::kFlagScaled;
   header.set_kind(description.kind);
   if (!receives) header.flags |= wire::kFlagNoResult;
-  const bool has_data = send.elements != 0 && sends_data(call, piece);
+  const bool has_data = send.elements != 0 && sends_data(description, piece, rank_);
   if (!has_data) {
     header.flags |= wire::kFlagHeaderOnly;
     send.elements = 0;
@@ -140,10 +75,10 @@ bool CommunicatorCore::next_of(Numbering& numbering, ChunkSend& send) {
     const unsigned window = numbering.window + (mutant("window_too_large") ? 1u : 0u);
     if (progress.sent >= progress.held + window) continue;
     const std::uint64_t number = map_.global(shard, progress.sent);
-    if (number >= numbering.submitted) continue;
-    Call* call = call_of(numbering, number);
+    if (number >= numbering.numbers->submitted()) continue;
+    const PendingCall* call = calls_.at(*numbering.numbers, number);
     REDSUM_CHECK(call != nullptr);
-    if (!may_send(*call)) continue;
+    if (!calls_.may_begin(*call, others_)) continue;
     const auto place = static_cast<std::uint16_t>(numbering.first_place + progress.sent % numbering.window);
     fill(*call, number, static_cast<std::uint16_t>(shard), place, send);
     ++progress.sent;
@@ -173,7 +108,7 @@ Result<ChunkResult> CommunicatorCore::on_result(std::uint16_t shard, const wire:
   const std::uint64_t place = numbering.first_place + progress.held % numbering.window;
   if (header.place != place) return refuse("place", header.place, place);
   const std::uint64_t number = map_.global(shard, progress.held);
-  Call* call = call_of(numbering, number);
+  PendingCall* call = calls_.at(*numbering.numbers, number);
   REDSUM_CHECK(call != nullptr);
   const auto chunk = static_cast<std::uint32_t>(number - call->first_number);
   if (header.sequence != call->sequence) return refuse("sequence", header.sequence, call->sequence);
@@ -182,19 +117,15 @@ Result<ChunkResult> CommunicatorCore::on_result(std::uint16_t shard, const wire:
   if (header.contributors != members_) return refuse("contributors", header.contributors, members_);
   const ChunkPiece piece = call->layout.at(chunk);
   const std::uint64_t bytes =
-      receives_data(*call, piece) ? piece.elements * dtype_bytes(call->description.wire_dtype) : 0;
+      receives_data(call->description, piece, rank_) ? piece.elements * dtype_bytes(call->description.wire_dtype) : 0;
   if (header.payload_bytes != bytes) return refuse("payload", header.payload_bytes, bytes);
 
   ++progress.held;
   const ChunkResult result{call->sequence,      chunk,
                            piece.offset,        bytes == 0 ? 0 : piece.elements,
                            header.contributors, ++call->held == call->chunks};
-  if (result.call_complete) forget(numbering, result.sequence);
+  if (result.call_complete) calls_.forget(*call);
   return result;
-}
-
-std::optional<Sequence> CommunicatorCore::oldest() const {
-  return calls_.empty() ? std::nullopt : std::optional(calls_.front().sequence);
 }
 
 }  // namespace redsum::client

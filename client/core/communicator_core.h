@@ -3,17 +3,16 @@
 // what may be sent now, which result belongs where, when a call is complete. Pure: no memory of payloads, thread,
 // clock, socket.
 //
-// There are two numberings with a window each: bulk, and small for calls of one chunk of at most settings.small_bytes,
-// which therefore never wait behind bulk data. The size of the call decides, so all ranks agree.
+// Each of the two numberings (PendingCalls) has a window of its own.
 #pragma once
 #include <cstdint>
-#include <deque>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "client/core/chunk_layout.h"
 #include "client/core/numbering.h"
+#include "client/core/pending_calls.h"
 #include "transport/base/status.h"
 #include "transport/base/types.h"
 #include "transport/wire/call.h"
@@ -56,24 +55,15 @@ class CommunicatorCore {
   // A result on the lane of `shard`. An error means that the shard broke the protocol.
   Result<ChunkResult> on_result(std::uint16_t shard, const wire::Header& header);
 
-  bool idle() const { return calls_.empty(); }
-  std::optional<Sequence> oldest() const;  // the oldest pending call
+  const PendingCalls& calls() const { return calls_; }
+  // Barriers wait for these too: the communicator's calls in another mode. They outlive this.
+  void barriers_after(const PendingCalls& others) { others_ = &others; }
   const wire::JobSettings& settings() const { return settings_; }
   std::uint32_t members() const { return members_; }
   Rank rank() const { return rank_; }
   CommunicatorId id() const { return id_; }
 
  private:
-  struct Call {
-    Sequence sequence = 0;
-    wire::CallDescription description;
-    std::uint64_t signature = 0;
-    std::uint64_t first_number = 0;  // in its numbering
-    std::uint32_t chunks = 1;
-    std::uint32_t held = 0;  // results
-    ChunkLayout layout;
-    bool small = false;
-  };
   // Progress on one shard in one numbering; local numbers.
   struct Progress {
     std::uint64_t sent = 0, held = 0;
@@ -81,22 +71,14 @@ class CommunicatorCore {
   struct Numbering {
     std::uint16_t window = 1;
     std::uint16_t first_place = 0;
-    std::uint64_t submitted = 0;  // numbers given out
+    const PendingCalls::Numbering* numbers = nullptr;
     std::vector<Progress> shards;
-    std::size_t turn = 0;        // which shard may send next
-    std::deque<Sequence> calls;  // pending, ascending by sequence and number
+    std::size_t turn = 0;  // which shard may send next
   };
 
-  Call* find(Sequence sequence);
-  const Call* find(Sequence sequence) const;
-  Call* call_of(Numbering& numbering, std::uint64_t number);
-  void forget(Numbering& numbering, Sequence sequence);
   bool next_of(Numbering& numbering, ChunkSend& send);
-  bool may_send(const Call& call) const;
-  void fill(const Call& call, std::uint64_t number, std::uint16_t shard, std::uint16_t place, ChunkSend& send) const;
-  // This rank has payload to contribute to the chunk; gets the payload of its result.
-  bool sends_data(const Call& call, const ChunkPiece& piece) const;
-  bool receives_data(const Call& call, const ChunkPiece& piece) const;
+  void fill(const PendingCall& call, std::uint64_t number, std::uint16_t shard, std::uint16_t place,
+            ChunkSend& send) const;
 
   const CommunicatorId id_;
   const Rank rank_;
@@ -104,8 +86,9 @@ class CommunicatorCore {
   const Epoch epoch_;
   const wire::JobSettings settings_;
   const ShardMap map_;
+  PendingCalls calls_;
+  const PendingCalls* others_ = nullptr;
   Numbering bulk_, small_;
-  std::deque<Call> calls_;  // pending, by sequence; completed ones leave from anywhere
 };
 
 }  // namespace redsum::client

@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/direct/own_reducer.h"
 
-#include <netdb.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
 #include <utility>
 
+#include "client/direct/listen_address.h"
 #include "server/reducer.h"
 #include "transport/tcp/address.h"
 
@@ -34,53 +31,15 @@ class OwnReducerRole final : public OwnReducer {
   std::unique_ptr<server::Reducer> reducer_;
 };
 
-// The address of the interface by which `peer` is reached: a datagram socket that is connected sends nothing. Empty
-// when there is none.
-std::string local_host_towards(const std::string& peer) {
-  const auto parsed = tcp::parse_host_port(peer);
-  if (!parsed) return {};
-  addrinfo hints{};
-  hints.ai_socktype = SOCK_DGRAM;
-  addrinfo* found = nullptr;
-  if (::getaddrinfo(parsed->host.c_str(), std::to_string(parsed->port).c_str(), &hints, &found) != 0) return {};
-  std::string host;
-  for (const addrinfo* at = found; at && host.empty(); at = at->ai_next) {
-    const int descriptor = ::socket(at->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    if (descriptor < 0) continue;
-    sockaddr_storage local{};
-    socklen_t bytes = sizeof local;
-    char text[NI_MAXHOST] = {};
-    auto* const address = reinterpret_cast<sockaddr*>(&local);
-    if (::connect(descriptor, at->ai_addr, at->ai_addrlen) == 0 && ::getsockname(descriptor, address, &bytes) == 0 &&
-        ::getnameinfo(address, bytes, text, sizeof text, nullptr, 0, NI_NUMERICHOST) == 0)
-      host = text;
-    ::close(descriptor);
-  }
-  ::freeaddrinfo(found);
-  return host;
-}
-
 }  // namespace
 
 Result<std::unique_ptr<OwnReducer>> start_own_reducer(const OwnReducerSpec& spec) {
-  std::string host = spec.data_address;
-  for (const std::string& coordinator : spec.coordinators)
-    if (host.empty()) host = local_host_towards(coordinator);
-  if (host.empty())
-    return failure(Code::invalid_argument, "no address to listen on is found from coordinator " +
-                                               (spec.coordinators.empty() ? "''" : spec.coordinators.front()) +
-                                               "; set REDSUM_DATA_ADDRESS");
-  const auto given = tcp::parse_host_port(host, true);
-  const tcp::HostPort at = given ? *given : tcp::HostPort{host, 0};
-  const auto numeric = tcp::numeric_endpoint(at);
-  if (!spec.guarded && at.host != "localhost" && !(numeric && numeric->is_loopback()))
-    return failure(Code::auth_failed,
-                   "direct mode listens on " + at.host +
-                       ", and an address other than loopback needs a secret: set REDSUM_SECRET_FILE, or allow "
-                       "everybody in with REDSUM_INSECURE=1");
+  const auto at = listen_address(spec.data_address, spec.coordinators);
+  if (!at) return failure(at.error());
+  if (!may_listen(*at, spec.guarded)) return failure(unguarded("direct mode", *at));
   server::ReducerConfig config;
   config.name = spec.job + "/" + std::to_string(spec.rank);
-  config.data_address = tcp::format_host_port(at.host, at.port);
+  config.data_address = tcp::format_host_port(at->host, at->port);
   config.budget_bytes = kBudgetBytes;
   config.coordinators = spec.coordinators;
   config.pool_key = spec.pool_key;

@@ -26,7 +26,7 @@ OTHERS = {
     "REDSUM_BINDIR": ("the folder of redsumrun", "where redsumd is looked for first; then beside redsumrun, then in PATH"),
     "REDSUM_TRANSPORT": ("tcp", "the name of the transport that the report states; it chooses none"),
     "REDSUM_COORDINATOR": ("none", "where it is set and --reducers is not given, no pool is started: this one is used"),
-    "REDSUM_INSECURE": ("none", "1: direct mode may listen beyond loopback without a secret; whoever reaches the port can then read and "
+    "REDSUM_INSECURE": ("none", "1: workers may listen for each other (direct mode, rings) beyond loopback without a secret; whoever reaches the port can then read and "
                         "change gradients"),
     "REDSUM_JOB_ID": ("a fresh name", "name of the job, where there is no flag --job-id"),
     "LOCAL_WORLD_SIZE": ("1", "ranks on this machine, among which the replay of a model shares the memory"),
@@ -110,19 +110,18 @@ def options(code, header):
         else:
             default = arguments.rsplit(",", 1)[1].strip().replace(" * kSecond", " s")
         found.append(Option(name, names, default, meaning))
-    for name, function in re.findall(r"o\.(\w+) = (\w+_from_environment)\(\)", body):
-        found.append(choice(name, comments[name], code[code.index(function):], header))
+    for name, variable in re.findall(r'o\.(\w+) = choice\("(\w+)",', body):
+        found.append(choice(name, comments[name], variable, header))
     return found
 
 
-def choice(name, comment, code, header):
+def choice(name, comment, variable, header):
     """A field whose comment begins with the enum that it takes; its variable says the same in words."""
     enum = next(item for item in c_api.parse(header)[1] if item.kind == "enum" and comment.startswith(f"a {item.name}."))
     word = {one.name: one.name.removeprefix(f"{enum.name}_".upper()).lower() for one in enum.members}
     default = word[re.search(r"Default (\w+)", comment)[1]]
-    names = re.findall(r'variable\(\{"(\w+)"\}\)', code[:code.index("\n}\n")])
     meanings = "; ".join(f"{word[one.name]}: {one.comment.split(':')[0]}" for one in enum.members)
-    return Option(name, names, default, meanings)
+    return Option(name, [variable], default, meanings)
 
 
 def settings(configuration):

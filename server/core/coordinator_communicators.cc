@@ -96,6 +96,7 @@ void CoordinatorCore::reserve(Job& job, std::list<Creation>::iterator creation, 
   creation->deadline = turn.now + options_.formation_timeout;
   arm(creation->deadline);
   send_reducers(job, wire::OpenCommunicator{job.name, *creation->communicator, creation->members}, turn);
+  if (creation->unreserved.empty()) created(job, creation, turn);
 }
 
 void CoordinatorCore::created(Job& job, std::list<Creation>::iterator creation, Turn& turn) {

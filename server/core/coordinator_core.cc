@@ -16,6 +16,7 @@ constexpr std::string_view purpose_name(wire::Purpose purpose) {
     case wire::Purpose::control_tool:
       return "tool";
     case wire::Purpose::lane:
+    case wire::Purpose::peer_lane:
       break;
   }
   return "lane";
@@ -49,8 +50,10 @@ void CoordinatorCore::on_connected(PeerId id, const wire::Hello& hello, std::str
     case wire::Purpose::control_tool:
       return;
     case wire::Purpose::lane:
+    case wire::Purpose::peer_lane:
       refuse(peer,
-             {Code::invalid_argument, peer.address + " asks for a lane; this is a control port, lanes go to a reducer"},
+             {Code::invalid_argument,
+              peer.address + " asks for a lane; this is a control port, lanes go to a reducer or a worker"},
              turn);
   }
 }
@@ -95,6 +98,8 @@ bool CoordinatorCore::dispatch_worker(Peer& peer, const wire::Message& message, 
   }
   if (!peer.job || !peer.job->told) return false;  // before Joined there is nothing else to say
   if (std::holds_alternative<wire::Ready>(message)) return on_ready(peer, turn), true;
+  if (const auto* mismatched = std::get_if<wire::Mismatched>(&message))
+    return on_mismatched(peer, *mismatched, turn), true;
   if (const auto* create = std::get_if<wire::Create>(&message)) return on_create(peer, *create, turn), true;
   if (const auto* close = std::get_if<wire::CloseCommunicator>(&message))
     return on_close_communicator(peer, *close, turn), true;

@@ -10,8 +10,8 @@ namespace {
 using roster::Job;
 using roster::Seat;
 
-constexpr std::size_t kMaxHostBytes = 64;         // of a record: one for every rank goes to every rank
-constexpr std::uint32_t kMaxShardsOfJob = 65535;  // a schedule's entries are 16 bits wide
+constexpr std::size_t kMaxHostBytes = 64, kMaxAddressBytes = 270;  // of a record: one for every rank goes to every rank
+constexpr std::uint32_t kMaxShardsOfJob = 65535;                   // a schedule's entries are 16 bits wide
 constexpr std::uint32_t kDefaultWindow = 4;
 // All places of a communicator on a shard should stay in its cache.
 constexpr std::uint32_t kCacheShareBytes = 4u << 20;
@@ -35,6 +35,8 @@ constexpr Setting kSettings[] = {
     {"small_bytes", [](const wire::JobSettings& s) { return s.small_bytes; }},
     {"mode", [](const wire::JobSettings& s) { return static_cast<std::uint32_t>(s.mode); },
      [](std::uint32_t value) { return std::string(wire::mode_name(static_cast<wire::Mode>(value))); }},
+    {"ring_order", [](const wire::JobSettings& s) { return static_cast<std::uint32_t>(s.ring_order); },
+     [](std::uint32_t value) { return std::string(wire::ring_order_name(static_cast<wire::RingOrder>(value))); }},
 };
 
 // First what a rank asks for, then what the pool is configured with.
@@ -66,6 +68,8 @@ wire::JobSettings CoordinatorCore::choose_settings(const Job& job) const {
   settings.small_bytes = std::min(settings.small_bytes, settings.chunk_bytes);
   settings.mode = static_cast<wire::Mode>(wanted(job, options_.defaults, 4));
   if (settings.mode == wire::Mode::unset) settings.mode = wire::Mode::server;
+  settings.ring_order = static_cast<wire::RingOrder>(wanted(job, options_.defaults, 5));
+  if (settings.ring_order == wire::RingOrder::unset) settings.ring_order = wire::RingOrder::ring;
   return settings;
 }
 
@@ -138,9 +142,13 @@ void CoordinatorCore::on_join(Peer& peer, const wire::Join& message, Turn& turn)
     return refuse(peer, wrong, turn);
   }
   Seat& seat = job.seats[rank];
-  seat =
-      Seat{Seat::State::taken, peer.id,          {rank, peer.hello.incarnation, message.host.substr(0, kMaxHostBytes)},
-           peer.address,       message.settings, false};
+  seat = Seat{Seat::State::taken,
+              peer.id,
+              {rank, peer.hello.incarnation, message.host.substr(0, kMaxHostBytes),
+               message.address.substr(0, kMaxAddressBytes)},
+              peer.address,
+              message.settings,
+              false};
   ++job.taken;
   peer.job = &job;
   // The least patient worker's limit is the job's: without that worker there is no job.
@@ -175,12 +183,18 @@ std::vector<PeerId> CoordinatorCore::own_reducers(const Job& job) const {
 
 void CoordinatorCore::open_if_complete(Job& job, Turn& turn) {
   if (job.taken < job.world_size) return;
-  const bool direct = choose_settings(job).mode == wire::Mode::direct;
-  std::vector<PeerId> reducers = direct ? own_reducers(job) : pool_reducers();
-  if (direct ? std::count(reducers.begin(), reducers.end(), PeerId()) != 0
-             : reducers.empty() || reducers.size() < options_.min_reducers)
-    return;
-  job.reducers = std::move(reducers);
+  switch (choose_settings(job).mode) {
+    case wire::Mode::ring:
+      break;
+    case wire::Mode::direct:
+      job.reducers = own_reducers(job);
+      if (std::count(job.reducers.begin(), job.reducers.end(), PeerId()) == 0) break;
+      return job.reducers.clear();
+    default:
+      job.reducers = pool_reducers();
+      if (!job.reducers.empty() && job.reducers.size() >= options_.min_reducers) break;
+      return job.reducers.clear();
+  }
   open(job, turn);
 }
 
@@ -212,6 +226,7 @@ void CoordinatorCore::open(Job& job, Turn& turn) {
   send_reducers(job, wire::OpenJob{job.name, record}, turn);
   send_reducers(job, wire::OpenCommunicator{job.name, 0, std::move(everybody)}, turn);
   ++changes_;
+  if (job.unreserved.empty()) joined(job, turn);
 }
 
 void CoordinatorCore::joined(Job& job, Turn& turn) {

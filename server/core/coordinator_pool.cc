@@ -119,11 +119,16 @@ void CoordinatorCore::on_mismatched(Peer& peer, const wire::Mismatched& message,
   Job& job = *found->second;
   const auto communicator = job.communicators.find(message.communicator);
   if (communicator == job.communicators.end() || communicator->second.failed || job.state == JobState::failed) return;
-  if (std::find(job.reducers.begin(), job.reducers.end(), peer.id) == job.reducers.end())
-    return refuse(peer, {Code::protocol_error, reducer_text(peer.id) + " has no part in job '" + job.name + "'"}, turn);
+  const bool takes_part = peer.reducer
+                              ? std::find(job.reducers.begin(), job.reducers.end(), peer.id) != job.reducers.end()
+                              : peer.job == &job && communicator->second.rank_of(peer.hello.rank);
+  const std::string who = peer.reducer ? reducer_text(peer.id) : "rank " + std::to_string(peer.hello.rank);
+  if (!takes_part)
+    return refuse(peer, {Code::protocol_error, who + " has no part in what it reports of job '" + job.name + "'"},
+                  turn);
   WaitingCall& call = communicator->second.waiting.at(message.sequence);
-  if (!call.reporter.empty()) return;  // another shard has told it already
-  call.reporter = reducer_text(peer.id);
+  if (!call.reporter.empty()) return;  // another one has told it already
+  call.reporter = who;
   settle_call(job, message.communicator, call, kDescriptionLimit, turn);
 }
 

@@ -83,7 +83,7 @@ TEST(CommunicatorCore, sends_number_c_only_after_the_result_of_c_minus_window) {
     }
   }
   EXPECT_EQ(sends.size(), 5u);
-  EXPECT_TRUE(rig.core.idle());
+  EXPECT_TRUE(rig.core.calls().empty());
 }
 
 TEST(CommunicatorCore, small_calls_do_not_wait_behind_bulk) {
@@ -99,7 +99,7 @@ TEST(CommunicatorCore, small_calls_do_not_wait_behind_bulk) {
   ASSERT_TRUE(result);
   EXPECT_EQ(result->sequence, 1u);
   EXPECT_TRUE(result->call_complete);
-  EXPECT_EQ(rig.core.oldest(), 0u);
+  EXPECT_EQ(rig.core.calls().oldest(), 0u);
 }
 
 TEST(CommunicatorCore, one_element_more_than_small_is_bulk) {
@@ -223,7 +223,7 @@ TEST(CommunicatorCore, many_calls_in_flight_complete_in_any_order_of_shards) {
     EXPECT_TRUE(first_time);
   }
   EXPECT_EQ(complete.size(), 200u);
-  EXPECT_TRUE(rig.core.idle());
+  EXPECT_TRUE(rig.core.calls().empty());
 }
 
 }  // namespace

@@ -16,7 +16,7 @@ class OptionsTest : public testing::Test {
          {"REDSUM_COORDINATOR", "REDSUM_JOB_ID", "REDSUM_SECRET_FILE", "REDSUM_RANK", "REDSUM_WORLD_SIZE", "RANK",
           "WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "REDSUM_CHUNK_BYTES", "REDSUM_WINDOW",
           "REDSUM_CONNECT_TIMEOUT", "REDSUM_OPERATION_TIMEOUT", "REDSUM_HEARTBEAT_TIMEOUT", "REDSUM_MODE",
-          "REDSUM_DATA_ADDRESS"})
+          "REDSUM_RING_ORDER", "REDSUM_DATA_ADDRESS"})
       ::unsetenv(name);
     redsum_options_init_for_test();
   }
@@ -58,7 +58,7 @@ TEST_F(OptionsTest, our_variables_come_before_the_launchers) {
   EXPECT_EQ(options_.operation_timeout_ns, 1'500'000'000);
 }
 
-TEST_F(OptionsTest, the_mode_is_one_of_two_words) {
+TEST_F(OptionsTest, the_mode_is_one_of_three_words) {
   EXPECT_EQ(check_options(options_)->mode, wire::Mode::server);
   ::setenv("REDSUM_MODE", "direct", 1);
   ::setenv("REDSUM_DATA_ADDRESS", "10.0.0.7", 1);
@@ -66,8 +66,17 @@ TEST_F(OptionsTest, the_mode_is_one_of_two_words) {
   EXPECT_EQ(check_options(options_)->mode, wire::Mode::direct);
   EXPECT_EQ(check_options(options_)->data_address, "10.0.0.7");
   ::setenv("REDSUM_MODE", "ring", 1);
+  ::setenv("REDSUM_RING_ORDER", "rank", 1);
+  redsum_options_init_for_test();
+  EXPECT_EQ(check_options(options_)->mode, wire::Mode::ring);
+  EXPECT_EQ(check_options(options_)->ring_order, wire::RingOrder::rank);
+  ::setenv("REDSUM_MODE", "star", 1);
   redsum_options_init_for_test();
   expect_refused("mode is none of");
+  ::setenv("REDSUM_MODE", "ring", 1);
+  ::setenv("REDSUM_RING_ORDER", "reverse", 1);
+  redsum_options_init_for_test();
+  expect_refused("ring_order is none of");
 }
 
 TEST_F(OptionsTest, LIF_04_what_cannot_be_is_refused_by_name) {

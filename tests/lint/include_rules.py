@@ -20,7 +20,7 @@ MAY_INCLUDE = {
     "server": ["server/core", "transport", "transport/loop", "transport/control", "transport/tcp", "transport/wire",
                "transport/base", "kernels"],
     # Where a worker is its own reducer: the one place where the client uses the server.
-    "client/direct": ["server", "transport", "transport/tcp", "transport/wire", "transport/base"],
+    "client/direct": ["server", "transport", "transport/loop", "transport/tcp", "transport/wire", "transport/base"],
     "client": ["client/core", "client/direct", "transport", "transport/loop", "transport/control", "transport/tcp", "transport/wire",
                "transport/base", "kernels"],
     "bench": ["client", "transport", "transport/wire", "transport/loop", "transport/base", "transport/tcp",

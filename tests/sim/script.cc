@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "client/core/ring_route.h"
 #include "kernels/convert.h"
 #include "kernels/fold.h"
 
@@ -130,7 +131,41 @@ PartBytes part_of(const PlannedCall& planned, std::uint32_t members, std::uint32
   return {first * element, (first + call.part(rank, members)) * element};
 }
 
-std::vector<std::byte> expected_of(const PlannedCall& planned, std::uint32_t members, std::uint32_t rank) {
+namespace {
+
+// The fold of `inputs` (one for each rank, in the wire type) by ranks first, first + 1 ..., elements [from, end).
+void fold_from(std::uint32_t first, const PlannedCall& planned, const std::vector<std::vector<std::byte>>& inputs,
+               std::uint64_t from, std::uint64_t end, std::vector<std::byte>& sum) {
+  const wire::CallDescription& call = planned.call;
+  const auto members = static_cast<std::uint32_t>(inputs.size());
+  const std::size_t offset = from * dtype_bytes(call.wire_dtype);
+  std::vector<const void*> ordered;
+  for (std::uint32_t i = 0; i < members; ++i) ordered.push_back(inputs[(first + i) % members].data() + offset);
+  kernels::fold({call.wire_dtype, call.op, members, call.prescale, call.postscale}, sum.data() + offset, ordered,
+                end - from);
+}
+
+// As documented for order `ring`: chunk k of an all-reduce begins at rank (k + 1) mod n, a result for one rank behind
+// that rank.
+void fold_as_ring(const PlannedCall& planned, const std::vector<std::vector<std::byte>>& inputs,
+                  const wire::JobSettings& settings, std::vector<std::byte>& sum) {
+  const wire::CallDescription& call = planned.call;
+  const auto members = static_cast<std::uint32_t>(inputs.size());
+  const DType partial = partial_dtype(call.wire_dtype, call.op, call.prescale);
+  const client::ChunkLayout layout = client::ring_layout(call, members, settings, dtype_bytes(partial));
+  for (std::uint32_t chunk = 0; chunk < layout.chunks(); ++chunk) {
+    const client::ChunkPiece piece = layout.at(chunk);
+    std::uint32_t end = chunk % members;
+    if (call.kind == Kind::reduce) end = call.root;
+    if (call.kind == Kind::reduce_scatter) end = piece.owner;
+    fold_from((end + 1) % members, planned, inputs, piece.offset, piece.offset + piece.elements, sum);
+  }
+}
+
+}  // namespace
+
+std::vector<std::byte> expected_of(const PlannedCall& planned, std::uint32_t members, std::uint32_t rank,
+                                   const wire::JobSettings& settings) {
   const wire::CallDescription& call = planned.call;
   if (call.kind == Kind::broadcast) return input_of(planned, call.root);
   std::vector<std::byte> result = input_of(planned, rank);
@@ -147,16 +182,17 @@ std::vector<std::byte> expected_of(const PlannedCall& planned, std::uint32_t mem
   if (call.kind == Kind::barrier || call.count == 0) return result;
   if (call.kind == Kind::reduce && call.root != rank) return result;
   std::vector<std::vector<std::byte>> contributions;
-  std::vector<const void*> inputs;
   const std::size_t wire_bytes = call.count * dtype_bytes(call.wire_dtype);
   for (std::uint32_t r = 0; r < members; ++r) {
     const std::vector<std::byte> raw = input_of(planned, r);
     contributions.emplace_back(wire_bytes);
     kernels::convert(call.wire_dtype, contributions.back().data(), call.dtype, raw.data(), call.count);
   }
-  for (const auto& contribution : contributions) inputs.push_back(contribution.data());
   std::vector<std::byte> sum(wire_bytes);
-  kernels::fold({call.wire_dtype, call.op, members, call.prescale, call.postscale}, sum.data(), inputs, call.count);
+  if (call.via == wire::Via::ring && settings.ring_order == wire::RingOrder::ring)
+    fold_as_ring(planned, contributions, settings, sum);
+  else
+    fold_from(0, planned, contributions, 0, call.count, sum);
   kernels::convert(call.dtype, result.data(), call.wire_dtype, sum.data(), call.count);
   return result;
 }

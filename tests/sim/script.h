@@ -8,6 +8,7 @@
 
 #include "transport/base/prng.h"
 #include "transport/wire/call.h"
+#include "transport/wire/control.h"
 
 namespace redsum::sim {
 
@@ -30,8 +31,10 @@ struct PartBytes {
   std::size_t first = 0, end = 0;
 };
 PartBytes part_of(const PlannedCall& planned, std::uint32_t members, std::uint32_t rank);
-// What must be in its output: the left fold in rank order of the whole call at once, without chunks. Of a
+// What must be in its output: the left fold in rank order of the whole call at once, without chunks; of a call that
+// goes round the ring in order `ring`, chunk by chunk, from the rank where the fold of that chunk begins. Of a
 // reduce_scatter only the rank's part is looked at.
-std::vector<std::byte> expected_of(const PlannedCall& planned, std::uint32_t members, std::uint32_t rank);
+std::vector<std::byte> expected_of(const PlannedCall& planned, std::uint32_t members, std::uint32_t rank,
+                                   const wire::JobSettings& settings);
 
 }  // namespace redsum::sim

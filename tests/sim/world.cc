@@ -81,6 +81,8 @@ void World::build() {
   settings_.window = static_cast<std::uint16_t>(random_.between(1, 4));
   settings_.small_window = static_cast<std::uint16_t>(random_.between(1, 4));
   settings_.small_bytes = random_.chance(50) ? 1024 : 4096;
+  settings_.mode = random_.chance(30) ? wire::Mode::ring : wire::Mode::server;
+  settings_.ring_order = random_.chance(50) ? wire::RingOrder::ring : wire::RingOrder::rank;
   Delay weather;
   weather.most_ns = static_cast<DurationNs>(random_.between(6, 400)) * kMicrosecond;
   weather.per_kib_ns = static_cast<DurationNs>(random_.below(3000));
@@ -92,6 +94,12 @@ void World::build() {
   }
   script_ = draw_script(random_, random_.between(1, 10), world_size_, sub_.empty() ? 1 : 2, sub_.size(),
                         settings_.chunk_bytes);
+  const std::uint64_t ring_percent = settings_.mode == wire::Mode::ring ? 100 : random_.chance(50) ? 0 : 40;
+  for (PlannedCall& planned : script_)
+    if (random_.chance(ring_percent)) planned.call.via = wire::Via::ring, rings_ = true;
+  coverage_.add(settings_.mode == wire::Mode::ring ? "jobs in ring mode"
+                : rings_                           ? "jobs in both modes"
+                                                   : "jobs in server mode");
   victim_ = static_cast<std::uint32_t>(random_.below(world_size_));
   bad_call_ = random_.below(script_.size());
 
@@ -199,7 +207,9 @@ void World::submit_next(Worker& worker) {
   call->description = planned.call;
   if (fault_ == Fault::mismatch && worker.rank == victim_ && submitted.planned == bad_call_) {
     fault_done_ = true;
-    if (planned.call.kind != wire::Kind::allreduce && !wire::has_parts(planned.call.kind))
+    if (settings_.mode != wire::Mode::ring && random_.chance(20))
+      call->description.via = planned.call.via == wire::Via::ring ? wire::Via::reducers : wire::Via::ring;
+    else if (planned.call.kind != wire::Kind::allreduce && !wire::has_parts(planned.call.kind))
       call->description.kind = wire::Kind::allreduce;
     else
       call->description.op = planned.call.op == Op::sum ? Op::max : Op::sum;

@@ -109,6 +109,7 @@ class World {
   void on_message(Worker& worker, const wire::Message& message);
   void on_message(ReducerProcess& reducer, const wire::Message& message);
   void open_lanes(Worker& worker, const wire::EpochRecord& record);
+  void open_peer_lane(Worker& worker, CommunicatorId id, std::uint32_t rank);
   client::ProgressAgent::Reports reports(Worker& worker);
 
   // -- world_check.cc
@@ -131,6 +132,7 @@ class World {
   bool fault_done_ = false;
   std::uint32_t world_size_ = 1;
   wire::JobSettings settings_;
+  bool rings_ = false;              // some call goes round the ring
   std::vector<std::uint32_t> sub_;  // members of the second communicator; empty: there is none
   std::vector<PlannedCall> script_;
   std::uint32_t victim_ = 0;  // rank or reducer of the fault

@@ -51,10 +51,11 @@ bool World::error_is_right(const Status& status, const PlannedCall& planned) con
       return status.code() == Code::peer_lost &&
              status.text().find("rank " + std::to_string(victim_)) != std::string::npos;
     case Fault::kill_reducer:
-    case Fault::cut_lane:
       return status.code() == Code::reducer_lost;
-    case Fault::duplicate:  // the sender's lane is ended
-      return status.code() == Code::reducer_lost;
+    case Fault::cut_lane:  // of a shard, or between workers
+      return status.code() == Code::reducer_lost || (rings_ && status.code() == Code::peer_lost);
+    case Fault::duplicate:  // the sender's lane is ended; in a ring it is known who it was
+      return status.code() == Code::reducer_lost || (rings_ && status.code() == Code::protocol_error);
     case Fault::absent_rank:
       return status.code() == Code::timeout;
     case Fault::mismatch:
@@ -85,7 +86,7 @@ void World::check_call(const Worker& worker, const Submitted& submitted) const {
   const std::uint32_t rank = rank_in(planned.group, worker.rank);
   const bool is_root = planned.call.kind == wire::Kind::broadcast && planned.call.root == rank;
   if (fault_ == Fault::mismatch && submitted.planned == bad_call_) return;  // alone in its group with another op
-  const std::vector<std::byte> expected = expected_of(planned, members_of(planned.group), rank);
+  const std::vector<std::byte> expected = expected_of(planned, members_of(planned.group), rank, settings_);
   const std::vector<std::byte>& got = planned.in_place ? submitted.input : submitted.output;
   if (planned.call.kind == wire::Kind::barrier) return;
   if (is_root && planned.in_place) return;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The control plane of a World: the coordinator's core, and what the control threads of workers and reducers do.
 #include <algorithm>
+#include <numeric>
 
 #include "tests/sim/world.h"
 
@@ -29,6 +30,14 @@ client::ProgressAgent::Reports World::reports(Worker& worker) {
         if (here) to_coordinator(worker.to_coordinator, worker.peer, wire::Fail{id.value, why.code(), why.text(), {}});
         for (int group = 0; group < 2; ++group)
           if (worker.group_open[group] && worker.group_ids[group] == id.value) worker.closed[group] = why;
+      },
+      [this, &worker](CommunicatorId id, std::uint32_t rank) {
+        coverage_.add("lane between workers");
+        open_peer_lane(worker, id, rank);
+      },
+      [this, &worker](CommunicatorId id, Sequence sequence) {
+        coverage_.add("disagreement in a ring");
+        to_coordinator(worker.to_coordinator, worker.peer, wire::Mismatched{kJob, id.value, sequence});
       },
   };
 }
@@ -147,11 +156,34 @@ void World::open_lanes(Worker& worker, const wire::EpochRecord& record) {
   }
 }
 
+// Dialling takes a while, and longer when the other one has not joined; one that is gone never answers.
+void World::open_peer_lane(Worker& worker, CommunicatorId id, std::uint32_t rank) {
+  net_.at(net_.now() + static_cast<DurationNs>(random_.between(20, 2000)) * kMicrosecond, [this, &worker, id, rank] {
+    Worker& other = *workers_[rank];
+    if (!worker.alive || worker.silent || !other.alive || other.left) return;
+    if (!other.joined || other.silent) return open_peer_lane(worker, id, rank);
+    wire::Hello hello;
+    hello.purpose = wire::Purpose::peer_lane;
+    hello.job = kJob;
+    hello.rank = worker.rank;
+    hello.incarnation = 5000 + worker.rank;
+    hello.shard = id.value;
+    SimNetwork::LinkPair pair = net_.make_link(hello);
+    lanes_.push_back(pair.lane);
+    worker.agent->adopt_peer(id, std::move(pair.left));
+    other.agent->adopt_accepted(std::move(pair.right));
+    run_agent(other);
+    run_agent(worker);
+  });
+}
+
 void World::on_message(Worker& worker, const wire::Message& message) {
   if (const auto* joined = std::get_if<wire::Joined>(&message)) {
     say("worker " + std::to_string(worker.rank) + " joined");
     open_lanes(worker, joined->record);
-    if (!worker.agent->open_communicator(CommunicatorId(0), Rank(worker.rank), world_size_).ok())
+    std::vector<std::uint32_t> everybody(world_size_);
+    std::iota(everybody.begin(), everybody.end(), 0u);
+    if (!worker.agent->open_communicator(CommunicatorId(0), Rank(worker.rank), everybody).ok())
       throw Broken("no memory");
     worker.joined = true;
     worker.group_open[0] = true;
@@ -161,8 +193,8 @@ void World::on_message(Worker& worker, const wire::Message& message) {
     submit_next(worker);
   } else if (const auto* created = std::get_if<wire::Created>(&message)) {
     coverage_.add("communicator created");
-    const Status status = worker.agent->open_communicator(CommunicatorId(created->communicator),
-                                                          Rank(rank_in(1, worker.rank)), members_of(1));
+    const Status status =
+        worker.agent->open_communicator(CommunicatorId(created->communicator), Rank(rank_in(1, worker.rank)), sub_);
     if (!status) throw Broken(status.to_string());
     worker.group_ids[1] = created->communicator;
     worker.group_open[1] = true;

@@ -33,9 +33,9 @@ std::string number(double value) {
 
 std::uint64_t CallDescription::signature() const noexcept {
   Hash hash;
-  hash.add(static_cast<std::uint64_t>(kind) | static_cast<std::uint64_t>(dtype) << 8 |
-           static_cast<std::uint64_t>(wire_dtype) << 16 | static_cast<std::uint64_t>(op) << 24 |
-           static_cast<std::uint64_t>(root) << 32);
+  hash.add(static_cast<std::uint64_t>(kind) | static_cast<std::uint64_t>(via) << 7 |
+           static_cast<std::uint64_t>(dtype) << 8 | static_cast<std::uint64_t>(wire_dtype) << 16 |
+           static_cast<std::uint64_t>(op) << 24 | static_cast<std::uint64_t>(root) << 32);
   hash.add(count);
   hash.add(std::bit_cast<std::uint64_t>(prescale));
   hash.add(std::bit_cast<std::uint64_t>(postscale));
@@ -47,6 +47,7 @@ std::uint64_t CallDescription::signature() const noexcept {
 
 std::string CallDescription::to_string() const {
   std::string text(kind_name(kind));
+  if (via == Via::ring) text += " (ring)";
   if (kind == Kind::barrier) return text;
   text += " of " + std::to_string(count) + " " + std::string(dtype_name(dtype));
   if (wire_dtype != dtype) text += " (wire " + std::string(dtype_name(wire_dtype)) + ")";
@@ -60,6 +61,7 @@ std::string CallDescription::to_string() const {
 
 Difference difference(const CallDescription& l, const CallDescription& r) {
   if (l.kind != r.kind) return {"kind", std::string(kind_name(l.kind)), std::string(kind_name(r.kind))};
+  if (l.via != r.via) return {"mode", std::string(via_name(l.via)), std::string(via_name(r.via))};
   if (l.key != r.key) return {"key", "'" + l.key + "'", "'" + r.key + "'"};
   if (l.count != r.count) return {"count", std::to_string(l.count), std::to_string(r.count)};
   if (!l.parts.empty() && !r.parts.empty() && l.parts.size() != r.parts.size())

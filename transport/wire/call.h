@@ -4,12 +4,20 @@
 #pragma once
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "kernels/dtype.h"
 #include "transport/wire/header.h"
 
 namespace redsum::wire {
+
+// Who folds.
+enum class Via : std::uint8_t { reducers = 0, ring = 1 };
+inline constexpr int kViaCount = 2;
+constexpr std::string_view via_name(Via via) noexcept {
+  return via == Via::ring ? "ring" : "reducers";
+}
 
 struct CallDescription {
   Kind kind = Kind::allreduce;
@@ -22,6 +30,7 @@ struct CallDescription {
   double postscale = 1.0;
   std::string key;                   // empty: calls match by order
   std::vector<std::uint64_t> parts;  // reduce_scatter, all_gather: elements of each rank; empty: equal parts
+  Via via = Via::reducers;
 
   bool operator==(const CallDescription&) const = default;
   std::uint64_t part(std::uint32_t rank, std::uint32_t members) const {

@@ -24,11 +24,24 @@ enum class Mode : std::uint8_t {
   unset = 0,   // in a join: no wish
   server = 1,  // the pool's reducers
   direct = 2,  // its own workers: each brings a reducer that serves this job alone
+  ring = 3,    // nobody: partial results go round the workers. No reducer has a part in the job
 };
-inline constexpr int kModeCount = 3;
+inline constexpr int kModeCount = 4;
 constexpr std::string_view mode_name(Mode mode) noexcept {
-  constexpr std::string_view kNames[kModeCount] = {"unset", "server", "direct"};
+  constexpr std::string_view kNames[kModeCount] = {"unset", "server", "direct", "ring"};
   return kNames[static_cast<std::size_t>(mode)];
+}
+
+// Where the fold of a chunk begins in a ring.
+enum class RingOrder : std::uint8_t {
+  unset = 0,  // in a join: no wish
+  ring = 1,   // chunk k of a call at rank k + 1, so that every link carries as much: documented, but another order
+  rank = 2,   // at rank 0: the bits of the other modes, on links that carry up to 2 S
+};
+inline constexpr int kRingOrderCount = 3;
+constexpr std::string_view ring_order_name(RingOrder order) noexcept {
+  constexpr std::string_view kNames[kRingOrderCount] = {"unset", "ring", "rank"};
+  return kNames[static_cast<std::size_t>(order)];
 }
 
 // How a job cuts its calls. Agreed once per job: the coordinator fills in what the workers leave open.
@@ -39,13 +52,15 @@ struct JobSettings {
   std::uint32_t small_bytes =
       0;  // calls of at most so many payload bytes use the small numbering; likewise, <= chunk_bytes
   Mode mode = Mode::unset;
+  RingOrder ring_order = RingOrder::unset;
   bool operator==(const JobSettings&) const = default;
 };
 
 struct WorkerInfo {
   std::uint32_t rank = 0;
   Incarnation incarnation = 0;
-  std::string host;  // "name:pid", for messages only
+  std::string host;     // "name:pid", for messages only
+  std::string address;  // where it takes lanes of other workers, "host:port"; empty: nowhere
   bool operator==(const WorkerInfo&) const = default;
 };
 
@@ -75,6 +90,7 @@ struct Join {
   std::string version;
   JobSettings settings;
   std::uint32_t limit_ms = 0;
+  std::string address = {};  // as in WorkerInfo
 };
 struct Joined {
   EpochRecord record;
@@ -150,7 +166,7 @@ struct Mismatched {
   std::string job;
   std::uint16_t communicator = 0;
   std::uint64_t sequence = 0;
-};  // R>C  contributions of one chunk differ
+};  // R>C; W>C in a ring: contributions of one chunk differ
 struct Describe {
   std::uint16_t communicator = 0;
   std::uint64_t sequence = 0;

@@ -46,12 +46,15 @@ void fields(auto& io, Is<JobSettings> auto& m) {
   io.number("small_bytes", m.small_bytes, 0, m.chunk_bytes ? m.chunk_bytes : kMaxChunkBytes);
   io.choice(
       "mode", m.mode, +[](Mode mode) { return mode_name(mode); }, kModeCount);
+  io.choice(
+      "ring_order", m.ring_order, +[](RingOrder order) { return ring_order_name(order); }, kRingOrderCount);
 }
 
 void fields(auto& io, Is<WorkerInfo> auto& m) {
   io.number("rank", m.rank, 0, kMaxRanks - 1);
   io.number("incarnation", m.incarnation, 0, kLargest<std::uint64_t>);
   io.text("host", m.host);
+  io.text("address", m.address);
 }
 
 void fields(auto& io, Is<ReducerInfo> auto& m) {
@@ -92,6 +95,8 @@ void fields(auto& io, Is<CallDescription> auto& m) {
   io.real("postscale", m.postscale);
   io.text("key", m.key);
   io.list("parts", m.parts);
+  io.choice(
+      "via", m.via, +[](Via via) { return via_name(via); }, kViaCount);
 }
 
 void fields(auto& io, Is<Join> auto& m) {
@@ -100,6 +105,7 @@ void fields(auto& io, Is<Join> auto& m) {
   io.text("version", m.version);
   io.object("settings", m.settings);
   io.number("limit_ms", m.limit_ms, 0, kLargest<std::uint32_t>);
+  io.text("address", m.address);
 }
 void fields(auto& io, Is<Joined> auto& m) {
   io.object("record", m.record);

@@ -33,12 +33,18 @@ inline constexpr std::size_t kMaxJobIdBytes = 64;
 using Nonce = std::array<std::uint8_t, 32>;
 using Key = std::array<std::uint8_t, 32>;
 
-enum class Purpose : std::uint8_t { control_worker = 1, control_reducer = 2, control_tool = 3, lane = 4 };
+enum class Purpose : std::uint8_t {
+  control_worker = 1,
+  control_reducer = 2,
+  control_tool = 3,
+  lane = 4,
+  peer_lane = 5
+};
 
 struct Hello {
   std::uint16_t major = kProtocolMajor, minor = kProtocolMinor;
   Purpose purpose = Purpose::lane;
-  std::uint16_t shard = 0;            // lane: which shard of the reducer
+  std::uint16_t shard = 0;            // lane: which shard of the reducer; peer_lane: the communicator
   std::uint32_t rank = 0;             // worker: its rank in the job
   Incarnation incarnation = 0;        // of the initiator
   std::uint64_t target_instance = 0;  // incarnation of the process meant to answer; 0: any

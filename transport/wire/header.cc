@@ -58,7 +58,7 @@ const char* check_header(const Header& h) noexcept {
   if (h.magic != kMagic) return "magic";
   if (h.version != kVersion) return "version";
   if (h.header_crc != header_crc(h)) return "header CRC";
-  if (h.type < FrameType::contribution || h.type > FrameType::held) return "type";
+  if (h.type < FrameType::contribution || h.type > FrameType::partial) return "type";
   if (static_cast<int>(h.dtype) >= kDTypeCount) return "dtype";
   if (static_cast<int>(h.op) >= kOpCount) return "op";
   if (!reduction_defined(h.dtype, h.op)) return "op for this dtype";

@@ -28,6 +28,8 @@ enum class FrameType : std::uint8_t {
   contribution = 1,  // worker -> shard: one rank's chunk
   result = 2,        // shard -> worker: the fold of all contributions of a chunk
   held = 3,          // both ways, header-only: progress of an idle communicator (takes no number)
+  partial = 4,       // worker -> next worker of the ring: the fold of some ranks' contributions to a chunk, or the data
+                     // of its one source; the chunk's result goes round behind it
 };
 
 enum class Kind : std::uint8_t {
@@ -72,7 +74,7 @@ struct Header {
   DType dtype = DType::fp32;  // of the payload, that is the wire dtype
   Op op = Op::sum;
   std::uint16_t flags = 0;
-  std::uint32_t rank = 0;            // of the contributor in its communicator; in a result: of the receiver
+  std::uint32_t rank = 0;            // of the sender in its communicator; in a result: of the receiver
   std::uint32_t epoch = 0;           // Epoch::value
   std::uint16_t place = 0;           // PlaceIndex at the receiver
   std::uint16_t communicator = 0;    // CommunicatorId
@@ -81,7 +83,7 @@ struct Header {
   std::uint64_t element_offset = 0;  // first element of the chunk in the collective
   std::uint64_t signature = 0;       // CallDescription::signature()
   std::uint32_t payload_bytes = 0;   // including the scale prefix
-  std::uint32_t contributors = 0;    // result: how many ranks were folded; contribution: 1
+  std::uint32_t contributors = 0;    // result, partial: how many ranks were folded; contribution: 1
   std::uint32_t payload_crc = 0;     // CRC32C, when kFlagPayloadCrc is set
   std::uint32_t header_crc = 0;      // CRC32C of the 60 bytes before it
 

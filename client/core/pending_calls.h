@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// The calls of one communicator that are under way in one mode: by sequence, and by the numbers of their chunks in two
+// numberings, bulk and small (calls of one chunk of at most settings.small_bytes, which therefore never wait behind
+// bulk data). The size of a call decides, so all ranks agree. Pure.
+#pragma once
+#include <cstdint>
+#include <deque>
+#include <optional>
+
+#include "client/core/chunk_layout.h"
+#include "transport/base/types.h"
+#include "transport/wire/call.h"
+
+namespace redsum::client {
+
+struct PendingCall {
+  Sequence sequence = 0;
+  wire::CallDescription description;
+  std::uint64_t signature = 0;
+  std::uint64_t first_number = 0;  // in its numbering
+  std::uint32_t chunks = 1;
+  std::uint32_t held = 0;  // results
+  ChunkLayout layout;
+  bool small = false;
+};
+
+class PendingCalls {
+ public:
+  // Numbers given out in one numbering, and its calls, ascending by sequence and number.
+  class Numbering {
+   public:
+    std::uint64_t submitted() const { return submitted_; }
+
+   private:
+    friend class PendingCalls;
+    std::uint64_t submitted_ = 0;
+    std::deque<Sequence> calls_;
+  };
+
+  // Gives the call its numbers. Sequences come ascending.
+  const PendingCall& submit(Sequence sequence, const wire::CallDescription& call, const ChunkLayout& layout,
+                            std::uint32_t small_bytes);
+  // The pending call that has `number`; nullptr: none, it is not submitted or complete.
+  PendingCall* at(const Numbering& numbering, std::uint64_t number);
+  void forget(PendingCall& call);
+
+  Numbering& bulk() { return bulk_; }
+  Numbering& small() { return small_; }
+  bool empty() const { return calls_.empty(); }
+  std::optional<Sequence> oldest() const {
+    return calls_.empty() ? std::nullopt : std::optional(calls_.front().sequence);
+  }
+  // A barrier goes out once everything submitted before it is complete here: so its completion says that of all ranks.
+  // `others`: calls of the communicator in another mode, nullptr: none.
+  bool may_begin(const PendingCall& call, const PendingCalls* others) const {
+    if (call.description.kind != wire::Kind::barrier) return true;
+    return calls_.front().sequence == call.sequence &&
+           (!others || others->empty() || others->calls_.front().sequence > call.sequence);
+  }
+
+ private:
+  PendingCall* find(Sequence sequence);
+
+  Numbering bulk_, small_;
+  std::deque<PendingCall> calls_;  // by sequence; completed ones leave from anywhere
+};
+
+// Whether `rank` has payload to contribute to the chunk, and gets the payload of its result: whose data is spread has
+// it already, a reduction for one rank goes to that rank alone.
+bool sends_data(const wire::CallDescription& call, const ChunkPiece& piece, Rank rank);
+bool receives_data(const wire::CallDescription& call, const ChunkPiece& piece, Rank rank);
+
+}  // namespace redsum::client

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// Lanes between workers: a port where this worker takes them, and dialling another's. Each lane belongs to one
+// communicator. Everything happens on the loop's thread.
+#pragma once
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "transport/base/status.h"
+#include "transport/base/time.h"
+#include "transport/base/types.h"
+#include "transport/loop/loop.h"
+#include "transport/transport.h"
+#include "transport/wire/control.h"
+#include "transport/wire/handshake.h"
+
+namespace redsum::client {
+
+class PeerLanes {
+ public:
+  using Accepted = std::function<void(std::unique_ptr<transport::Link>)>;
+  // hello: who this worker is. `address`: host:port, port 0 for any. resource_exhausted when it is in use.
+  static Result<std::unique_ptr<PeerLanes>> listen(Loop& loop, const wire::Hello& hello, const std::string& address,
+                                                   Accepted accepted);
+
+  // Where others reach it; `local_host` stands in where it listens on all interfaces.
+  std::string address(const std::string& local_host) const;
+  // From now on the job's workers are let in; who comes earlier tries again.
+  void open(const wire::EpochRecord& record, const wire::Key& lane_key);
+  // A lane of `communicator` to this rank of the job. Errors as in Dialer.
+  void dial(CommunicatorId communicator, std::uint32_t rank, TimeNs deadline, transport::Dialer::Done done);
+
+ private:
+  PeerLanes(Loop& loop, const wire::Hello& hello);
+  Result<wire::Key> key_for(const wire::Hello& hello) const;
+
+  const wire::Hello hello_;
+  std::unique_ptr<transport::Dialer> dialer_;
+  std::unique_ptr<transport::Listener> listener_;
+  const wire::EpochRecord* record_ = nullptr;  // the owner's, once it is known
+  wire::Key lane_key_{};
+};
+
+}  // namespace redsum::client

@@ -1,0 +1,309 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rings of cores without a network: frames go from each rank to the next, in any interleaving of the lanes.
+#include "client/core/ring_core.h"
+
+#include <gtest/gtest.h>
+
+#include <deque>
+#include <map>
+#include <memory>
+#include <set>
+#include <tuple>
+
+#include "transport/base/prng.h"
+
+namespace redsum::client {
+namespace {
+
+using wire::FrameType;
+using wire::Kind;
+using wire::RingOrder;
+
+wire::CallDescription call_of(Kind kind, std::uint64_t count, std::uint32_t root = 0) {
+  wire::CallDescription call;
+  call.kind = kind;
+  call.count = count;
+  call.root = root;
+  call.via = wire::Via::ring;
+  return call;
+}
+
+// Places are watched: a frame that is deposited into one whose last one is still needed is found at once.
+class Ring {
+ public:
+  Ring(std::uint32_t members, RingOrder begins = RingOrder::ring, std::uint16_t window = 1)
+      : settings_{4096, window, 2, 1024, wire::Mode::ring, begins}, lanes_(members) {
+    for (std::uint32_t rank = 0; rank < members; ++rank)
+      cores_.push_back(std::make_unique<RingCore>(CommunicatorId(0), Rank(rank), members, Epoch(1), settings_));
+  }
+  std::uint32_t members() const { return static_cast<std::uint32_t>(cores_.size()); }
+  RingCore& core(std::uint32_t rank) { return *cores_[rank]; }
+
+  void submit(std::uint32_t rank, Sequence sequence, const wire::CallDescription& call) {
+    core(rank).submit(sequence, call);
+    pump(rank);
+  }
+  void pump(std::uint32_t rank) {
+    RingStep step;
+    while (true) {
+      const auto more = core(rank).next(step);
+      ASSERT_TRUE(more) << more.error().to_string();
+      if (!*more) return;
+      carry_out(rank, step);
+    }
+  }
+  bool deliver(std::uint32_t lane) {  // the oldest frame that rank `lane` sent
+    if (lanes_[lane].empty()) return false;
+    const wire::Header header = lanes_[lane].front();
+    lanes_[lane].pop_front();
+    const std::uint32_t to = (lane + 1) % members();
+    const Status status = core(to).on_frame(header);
+    EXPECT_TRUE(status) << status.to_string();
+    pump(to);
+    return true;
+  }
+  void run(Prng& random) {
+    while (true) {
+      std::vector<std::uint32_t> busy;
+      for (std::uint32_t lane = 0; lane < members(); ++lane)
+        if (!lanes_[lane].empty()) busy.push_back(lane);
+      if (busy.empty()) return;
+      deliver(busy[random.below(busy.size())]);
+    }
+  }
+
+  std::vector<std::deque<wire::Header>> lanes() const { return lanes_; }
+  // The ranks whose contributions to a chunk have been folded, in that order; and who has got its data.
+  std::map<std::pair<Sequence, std::uint32_t>, std::vector<std::uint32_t>> order;
+  std::map<std::pair<Sequence, std::uint32_t>, std::set<std::uint32_t>> got;
+  std::map<std::uint32_t, std::vector<Sequence>> complete;  // by rank
+  std::vector<std::pair<std::uint32_t, Sequence>> disagreements;
+  std::uint64_t payload_bytes = 0;
+
+ private:
+  void carry_out(std::uint32_t rank, const RingStep& step) {
+    const std::pair<Sequence, std::uint32_t> key{step.sequence, step.chunk};
+    if (step.kind == RingStep::Kind::disagree) {
+      disagreements.emplace_back(rank, step.sequence);
+      return;
+    }
+    if (step.kind == RingStep::Kind::contribute) order[key].push_back(rank);
+    if (step.wanted) got[key].insert(rank);
+    if (step.call_complete) complete[rank].push_back(step.sequence);
+    if (step.passes) {
+      lanes_[rank].push_back(step.header);
+      payload_bytes += step.header.payload_bytes;
+    }
+  }
+
+  wire::JobSettings settings_;
+  std::vector<std::unique_ptr<RingCore>> cores_;
+  std::vector<std::deque<wire::Header>> lanes_;
+};
+
+TEST(RingCore, FoldsBeginBehindTheRankThatEndsThem) {
+  Ring ring(3);
+  Prng random(1);
+  for (std::uint32_t rank = 0; rank < 3; ++rank) ring.submit(rank, 0, call_of(Kind::allreduce, 3000));
+  ring.run(random);
+  ASSERT_EQ(ring.order.size(), 3u);
+  EXPECT_EQ((ring.order[{0, 0}]), (std::vector<std::uint32_t>{1, 2, 0}));
+  EXPECT_EQ((ring.order[{0, 1}]), (std::vector<std::uint32_t>{2, 0, 1}));
+  EXPECT_EQ((ring.order[{0, 2}]), (std::vector<std::uint32_t>{0, 1, 2}));
+  for (std::uint32_t rank = 0; rank < 3; ++rank) EXPECT_EQ(ring.complete[rank], std::vector<Sequence>{0});
+}
+
+TEST(RingCore, OrderRankFoldsFromRankZero) {
+  Ring ring(4, RingOrder::rank);
+  Prng random(1);
+  for (std::uint32_t rank = 0; rank < 4; ++rank) {
+    ring.submit(rank, 0, call_of(Kind::allreduce, 9000));
+    ring.submit(rank, 1, call_of(Kind::reduce, 700, 2));
+    ring.submit(rank, 2, call_of(Kind::reduce_scatter, 400));
+  }
+  ring.run(random);
+  for (const auto& [key, order] : ring.order) EXPECT_EQ(order, (std::vector<std::uint32_t>{0, 1, 2, 3}));
+  EXPECT_EQ((ring.got[{1, 0}]), std::set<std::uint32_t>{2});
+  EXPECT_EQ((ring.got[{2, 3}]), std::set<std::uint32_t>{3});
+}
+
+TEST(RingCore, MovesNoMorePayloadThanARingMust) {
+  for (const std::uint32_t n : {2u, 3u, 5u, 8u}) {
+    const std::uint64_t count = 4096 * n, bytes = count * 4;
+    const auto moved = [&](Kind kind) {
+      Ring ring(n);
+      Prng random(n);
+      for (std::uint32_t rank = 0; rank < n; ++rank)
+        ring.submit(rank, 0, call_of(kind, kind == Kind::barrier ? 0 : count, 1));
+      ring.run(random);
+      for (std::uint32_t rank = 0; rank < n; ++rank) EXPECT_EQ(ring.complete[rank].size(), 1u);
+      return ring.payload_bytes;
+    };
+    EXPECT_EQ(moved(Kind::allreduce), 2 * (n - 1) * bytes);
+    EXPECT_EQ(moved(Kind::reduce), (n - 1) * bytes);
+    EXPECT_EQ(moved(Kind::broadcast), (n - 1) * bytes);
+    EXPECT_EQ(moved(Kind::reduce_scatter), (n - 1) * bytes);
+    EXPECT_EQ(moved(Kind::all_gather), (n - 1) * bytes);
+    EXPECT_EQ(moved(Kind::barrier), 0u);
+  }
+}
+
+// Four orders of one event: a partial result before the call is submitted, in order, behind its window, and again.
+TEST(RingCore, APartialResultWaitsForTheCall) {
+  Ring ring(2);
+  ring.submit(1, 0, call_of(Kind::allreduce, 10));  // the only chunk begins at rank 1
+  ASSERT_TRUE(ring.deliver(1));
+  EXPECT_TRUE(ring.complete[0].empty());
+  ring.submit(0, 0, call_of(Kind::allreduce, 10));
+  EXPECT_EQ(ring.complete[0], std::vector<Sequence>{0});
+  ASSERT_TRUE(ring.deliver(0));
+  EXPECT_EQ(ring.complete[1], std::vector<Sequence>{0});
+}
+
+TEST(RingCore, NeverBeginsBeyondItsWindow) {
+  Ring ring(2);  // bulk window: 2
+  ring.submit(0, 0, call_of(Kind::allreduce, 100'000));
+  EXPECT_EQ(ring.lanes()[0].size(), 1u);  // of numbers 0 and 1 it begins one
+  ring.submit(0, 1, call_of(Kind::allreduce, 10));
+  EXPECT_EQ(ring.lanes()[0].size(), 1u);  // small ones begin at rank 1
+  Prng random(3);
+  ring.submit(1, 0, call_of(Kind::allreduce, 100'000));
+  ring.submit(1, 1, call_of(Kind::allreduce, 10));
+  ring.run(random);
+  EXPECT_EQ(ring.complete[0].size(), 2u);
+  EXPECT_EQ(ring.complete[1].size(), 2u);
+}
+
+TEST(RingCore, AFrameThatComesAgainIsRefused) {
+  Ring ring(3);
+  ring.submit(1, 0, call_of(Kind::allreduce, 10));
+  const wire::Header frame = ring.lanes()[1].front();
+  ASSERT_TRUE(ring.deliver(1));
+  EXPECT_EQ(ring.core(2).on_frame(frame).code(), Code::protocol_error);
+  ring.submit(2, 0, call_of(Kind::allreduce, 10));
+  EXPECT_EQ(ring.core(2).on_frame(frame).code(), Code::protocol_error);
+}
+
+TEST(RingCore, RefusesWhatCannotBe) {
+  Ring ring(3);
+  ring.submit(1, 0, call_of(Kind::allreduce, 10));
+  ring.submit(2, 0, call_of(Kind::allreduce, 10));
+  const wire::Header good = ring.lanes()[1].front();
+  const auto refused = [&](auto change) {
+    wire::Header frame = good;
+    change(frame);
+    const Status status = ring.core(2).on_frame(frame);
+    return status.code() == Code::protocol_error ? status.text() : "accepted";
+  };
+  EXPECT_NE(refused([](wire::Header& h) { h.type = FrameType::contribution; }).find("frame type"), std::string::npos);
+  EXPECT_NE(refused([](wire::Header& h) { h.rank = 0; }).find("rank"), std::string::npos);
+  EXPECT_NE(refused([](wire::Header& h) { h.epoch = 9; }).find("epoch"), std::string::npos);
+  EXPECT_NE(refused([](wire::Header& h) { h.place = 1; }).find("place"), std::string::npos);
+  EXPECT_NE(refused([](wire::Header& h) {
+              h.type = FrameType::result;
+              h.rank = 2;
+              h.place = 99;
+            }).find("place"),
+            std::string::npos);
+  // A result for which nothing was contributed.
+  EXPECT_NE(refused([&](wire::Header& h) {
+              h.type = FrameType::result;
+              h.rank = 2;
+              h.place = static_cast<std::uint16_t>(h.place + ring.core(2).places() / 2);
+            }).find("no contribution"),
+            std::string::npos);
+}
+
+TEST(RingCore, WrongSizesAreFoundWhenTheFoldMayGoOn) {
+  const auto verdict = [](auto change) {
+    Ring ring(3);
+    ring.submit(1, 0, call_of(Kind::allreduce, 10));
+    wire::Header frame = ring.lanes()[1].front();
+    change(frame);
+    EXPECT_TRUE(ring.core(2).on_frame(frame));
+    ring.core(2).submit(0, call_of(Kind::allreduce, 10));
+    RingStep step;
+    const auto more = ring.core(2).next(step);
+    return more ? "accepted" : more.error().text();
+  };
+  EXPECT_NE(verdict([](wire::Header& h) { h.payload_bytes += 4; }).find("payload"), std::string::npos);
+  EXPECT_NE(verdict([](wire::Header& h) { h.contributors = 2; }).find("contributors"), std::string::npos);
+  EXPECT_NE(verdict([](wire::Header& h) { h.element_offset = 1; }).find("offset"), std::string::npos);
+  EXPECT_EQ(verdict([](wire::Header&) {}), "accepted");
+}
+
+TEST(RingCore, CallsThatDifferStop) {
+  Ring ring(3);
+  ring.submit(1, 0, call_of(Kind::allreduce, 10));
+  ring.submit(2, 0, call_of(Kind::allreduce, 11));
+  ring.deliver(1);
+  ASSERT_EQ(ring.disagreements.size(), 1u);
+  EXPECT_EQ(ring.disagreements[0], std::pair(2u, Sequence{0}));
+  EXPECT_TRUE(ring.lanes()[2].empty());
+  EXPECT_TRUE(ring.complete.empty());
+}
+
+TEST(RingCore, ABarrierWaitsForEverythingBefore) {
+  Ring ring(2);
+  Prng random(5);
+  for (std::uint32_t rank = 0; rank < 2; ++rank) {
+    ring.submit(rank, 0, call_of(Kind::allreduce, 50'000));
+    ring.submit(rank, 1, call_of(Kind::barrier, 0));
+  }
+  ring.run(random);
+  for (std::uint32_t rank = 0; rank < 2; ++rank) EXPECT_EQ(ring.complete[rank], (std::vector<Sequence>{0, 1}));
+}
+
+// Everything ends everywhere, whatever the sizes, windows and the order in which lanes move.
+TEST(RingCore, ManyCallsInAnyInterleaving) {
+  for (std::uint64_t seed = 1; seed <= 400; ++seed) {
+    Prng random(seed);
+    const auto n = static_cast<std::uint32_t>(random.between(1, 6));
+    Ring ring(n, random.chance(50) ? RingOrder::ring : RingOrder::rank,
+              static_cast<std::uint16_t>(random.between(1, 3)));
+    std::vector<wire::CallDescription> calls;
+    for (std::uint64_t i = random.between(1, 8); i > 0; --i) {
+      const auto kind = static_cast<Kind>(random.below(wire::kKindCount));
+      std::uint64_t count = kind == Kind::barrier ? 0 : random.below(random.chance(50) ? 300 : 20'000);
+      if (wire::has_parts(kind)) count = count / n * n;
+      calls.push_back(call_of(kind, count, static_cast<std::uint32_t>(random.below(n))));
+    }
+    std::vector<Sequence> next(n, 0);
+    for (bool more = true; more;) {
+      more = false;
+      const auto rank = static_cast<std::uint32_t>(random.below(n));
+      if (next[rank] < calls.size()) {
+        ring.submit(rank, next[rank], calls[next[rank]]);
+        ++next[rank];
+      }
+      ring.deliver(static_cast<std::uint32_t>(random.below(n)));
+      for (const Sequence at : next) more = more || at < calls.size();
+    }
+    ring.run(random);
+    for (std::uint32_t rank = 0; rank < n; ++rank) {
+      EXPECT_EQ(ring.complete[rank].size(), calls.size()) << "seed " << seed << " rank " << rank;
+      EXPECT_TRUE(ring.core(rank).calls().empty());
+    }
+    for (const auto& [key, order] : ring.order) EXPECT_EQ(order.size(), n) << "seed " << seed;
+  }
+}
+
+TEST(RingLayout, EveryRankEndsAsManyChunks) {
+  const wire::JobSettings settings{126976, 4, 4, 16384, wire::Mode::ring, RingOrder::ring};
+  for (const std::uint32_t n : {2u, 3u, 4u, 7u}) {
+    for (const std::uint64_t count : {8192ull, 100'000ull, 4'194'304ull, 12'345'678ull}) {
+      const ChunkLayout layout = ring_layout(call_of(Kind::allreduce, count), n, settings, 4);
+      EXPECT_LE(layout.most_elements() * 4, settings.chunk_bytes);
+      EXPECT_EQ(layout.chunks() % n, 0u) << n << " ranks, " << count;
+    }
+  }
+  // Partial results of bf16 are fp32 and have to fit.
+  wire::CallDescription narrow = call_of(Kind::allreduce, 1'000'000);
+  narrow.dtype = narrow.wire_dtype = DType::bf16;
+  EXPECT_LE(ring_layout(narrow, 2, settings, 4).most_elements() * 4, settings.chunk_bytes);
+  // Small calls stay in one chunk.
+  EXPECT_EQ(ring_layout(call_of(Kind::allreduce, 4096), 4, settings, 4).chunks(), 1u);
+}
+
+}  // namespace
+}  // namespace redsum::client
