@@ -55,6 +55,7 @@ class World {
     std::size_t planned = 0;  // index in the script
     client::CallPtr call;
     std::vector<std::byte> input, output, before;
+    std::vector<std::byte> input_after, output_after;  // when it completed; then the memory was used for other things
     int completions = 0;
   };
   struct Worker {

@@ -37,6 +37,12 @@ void World::on_end(Worker& worker, Submitted& submitted, const Status& status) {
   say(name_of(worker, submitted) + " ends: " + status.to_string());
   if (++submitted.completions != 1) throw Broken(name_of(worker, submitted) + " completed twice");
   coverage_.add(status.ok() ? "calls ok" : "calls failed");
+  submitted.input_after = submitted.input;
+  submitted.output_after = submitted.output;
+  if (status.ok()) {  // the user's memory is the user's again
+    std::fill(submitted.input.begin(), submitted.input.end(), std::byte{0xEE});
+    std::fill(submitted.output.begin(), submitted.output.end(), std::byte{0xEE});
+  }
   if (status.ok() && !worker.closed[script_[submitted.planned].group].ok())
     throw Broken(name_of(worker, submitted) + " completed after its communicator was closed");
   if (script_[submitted.planned].wait_for_it)
@@ -77,7 +83,7 @@ void World::check_call(const Worker& worker, const Submitted& submitted) const {
     // The other ranks' parts of an all_gather in place are output only.
     const bool part_only = planned.call.kind == wire::Kind::all_gather;
     const PartBytes part = part_of(planned, members_of(planned.group), rank_in(planned.group, worker.rank));
-    if (part_only ? !same(submitted.input, submitted.before, part) : submitted.input != submitted.before)
+    if (part_only ? !same(submitted.input_after, submitted.before, part) : submitted.input_after != submitted.before)
       throw Broken(name + " failed and its input has changed");
     return;
   }
@@ -87,7 +93,7 @@ void World::check_call(const Worker& worker, const Submitted& submitted) const {
   const bool is_root = planned.call.kind == wire::Kind::broadcast && planned.call.root == rank;
   if (fault_ == Fault::mismatch && submitted.planned == bad_call_) return;  // alone in its group with another op
   const std::vector<std::byte> expected = expected_of(planned, members_of(planned.group), rank, settings_);
-  const std::vector<std::byte>& got = planned.in_place ? submitted.input : submitted.output;
+  const std::vector<std::byte>& got = planned.in_place ? submitted.input_after : submitted.output_after;
   if (planned.call.kind == wire::Kind::barrier) return;
   if (is_root && planned.in_place) return;
   // Who gets no result of a reduce keeps its memory as it was.
@@ -99,7 +105,7 @@ void World::check_call(const Worker& worker, const Submitted& submitted) const {
   if (part_only && planned.in_place &&
       (!same(got, submitted.before, {0, part.first}) || !same(got, submitted.before, {part.end, got.size()})))
     throw Broken(name + " wrote other ranks' parts");
-  if (!planned.in_place && submitted.input != submitted.before) throw Broken(name + " wrote its input");
+  if (!planned.in_place && submitted.input_after != submitted.before) throw Broken(name + " wrote its input");
   if (submitted.call->contributors() != members_of(planned.group)) throw Broken(name + " counts other contributors");
 }
 
