@@ -67,13 +67,13 @@ def sources(root):
 
 def reads(files):
     """{variable: files that read it}. REDSUM_ names count wherever they stand as a whole string: code also reads through
-    helper functions. redsumrun's supervisor, which sets variables, is looked at for getenv() only."""
+    helper functions. What sets variables (redsumrun's supervisor, scripts) is looked at for getenv() and environ only."""
     found = {}
     for path, text in files.items():
         code = without_comments(path, text)
         names = set(re.findall(rf"getenv\(\"({NAME})\"\)", code))
         names |= set(re.findall(rf"(?:environ(?:\.get)?|getenv)[\[(]['\"]({NAME})['\"]", code)) if path.endswith(".py") else set()
-        if path != "client/run_supervisor.cc":
+        if path != "client/run_supervisor.cc" and not path.endswith(".py"):
             names |= set(re.findall(r"['\"](REDSUM_[A-Z0-9_]*[A-Z0-9])['\"]", code))
         for name in names:
             found.setdefault(name, []).append(path)

@@ -47,6 +47,7 @@ inline JobSettings settings(Prng& random) {
   s.small_window = static_cast<std::uint16_t>(random.between(1, 64));
   s.small_bytes = static_cast<std::uint32_t>(random.below(s.chunk_bytes + 1));
   s.mode = static_cast<Mode>(random.below(kModeCount));
+  s.ring_order = static_cast<RingOrder>(random.below(kRingOrderCount));
   return s;
 }
 inline EpochRecord record(Prng& random) {
@@ -54,7 +55,7 @@ inline EpochRecord record(Prng& random) {
   r.epoch = Epoch(u32(random));
   r.workers.resize(random.below(5));
   for (std::size_t i = 0; i < r.workers.size(); ++i)
-    r.workers[i] = {static_cast<std::uint32_t>(i), u64(random), text(random)};
+    r.workers[i] = {static_cast<std::uint32_t>(i), u64(random), text(random), text(random)};
   r.reducers.resize(random.below(4));
   for (ReducerInfo& reducer : r.reducers)
     reducer = {u64(random), text(random), "10.0.0.1:7401", static_cast<std::uint16_t>(random.between(1, 999)),

@@ -59,8 +59,8 @@ struct JobSettings {
 struct WorkerInfo {
   std::uint32_t rank = 0;
   Incarnation incarnation = 0;
-  std::string host;     // "name:pid", for messages only
-  std::string address;  // where it takes lanes of other workers, "host:port"; empty: nowhere
+  std::string host;          // "name:pid", for messages only
+  std::string address = {};  // where it takes lanes of other workers, "host:port"; empty: nowhere
   bool operator==(const WorkerInfo&) const = default;
 };
 
