@@ -2,6 +2,7 @@
 #include "client/run_options.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <string_view>
@@ -33,6 +34,16 @@ int usage_error(const std::string& text) {
   return 2;
 }
 
+const std::vector<std::string> kModes = {"server", "direct", "ring"};
+
+// What the workers will read there decides here too which pool they need. Returns how the mode was asked for.
+std::string mode_from_environment(Options& options) {
+  const char* variable = std::getenv("REDSUM_MODE");
+  if (!options.mode.empty() || variable == nullptr || *variable == '\0') return "--mode " + options.mode;
+  options.mode = variable;
+  return "REDSUM_MODE=" + options.mode;
+}
+
 int finish(const CLI::App& app, Options& options) {
   options.command = app.remaining();
   if (!options.command.empty() && options.command.front() == "--") options.command.erase(options.command.begin());
@@ -42,9 +53,12 @@ int finish(const CLI::App& app, Options& options) {
   if (options.command.empty()) return usage_error("CMD is missing: redsumrun -np N --reducers M CMD [ARGUMENTS...]");
   const char* coordinator = std::getenv("REDSUM_COORDINATOR");
   const bool elsewhere = coordinator != nullptr && *coordinator != '\0';
+  const std::string asked = mode_from_environment(options);
+  if (!options.mode.empty() && std::find(kModes.begin(), kModes.end(), options.mode) == kModes.end())
+    return usage_error(asked + ": expected server, direct or ring");
   const bool alone = options.mode == "direct" || options.mode == "ring";
   if (alone && options.reducers != 0 && app.count("--reducers") != 0)
-    return usage_error("--mode " + options.mode + " has no reducers, the workers sum; drop --reducers " +
+    return usage_error(asked + " has no reducers, the workers sum; drop --reducers " +
                        std::to_string(options.reducers));
   if (alone || (elsewhere && app.count("--reducers") == 0)) options.reducers = 0;
   options.has_coordinator = options.reducers > 0 || (alone && !elsewhere);
@@ -70,8 +84,10 @@ int parse_options(int argc, char** argv, Options& options) {
          "--reducers", options.reducers,
          "number of reducers to start; 0: use the pool at REDSUM_COORDINATOR. Default: 0 where that is set, else 1")
       ->check(CLI::Range(0, kMaxReducers));
-  app.add_option("--mode", options.mode, "server: the reducers sum; direct, ring: the workers do, none is started")
-      ->check(CLI::IsMember({"server", "direct", "ring"}));
+  app.add_option("--mode", options.mode,
+                 "server: the reducers sum; direct, ring: the workers do, none is started (default: REDSUM_MODE, else "
+                 "server)")
+      ->check(CLI::IsMember(kModes));
   app.add_option("--shards", options.shards, "shards (threads) of each reducer, default 1")
       ->check(CLI::Range(1, kMaxShards));
   app.add_option("--secret-file", options.secret_file, "the pool's secret; default: a fresh one for this run")

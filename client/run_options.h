@@ -10,7 +10,7 @@ struct Options {
   int workers = 0;
   int reducers = 1;             // 0: the pool is somewhere else, or there is none
   int shards = 1;               // per reducer
-  std::string mode;             // for REDSUM_MODE; empty: what the environment says. direct, ring: no reducers
+  std::string mode;             // for REDSUM_MODE, whose value it has where no flag says it. direct, ring: no reducers
   bool has_coordinator = true;  // to start one: not where the pool is somewhere else
   std::string secret_file;      // empty: a fresh one for this run where there is a pool, else what the environment says
   std::string chunk_bytes;      // for REDSUM_CHUNK_BYTES; empty: the pool chooses

@@ -28,6 +28,7 @@ OTHERS = {
     "REDSUM_COORDINATOR": ("none", "where it is set and --reducers is not given, no pool is started: this one is used"),
     "REDSUM_INSECURE": ("none", "1: workers may listen for each other (direct mode, rings) beyond loopback without a secret; whoever reaches the port can then read and "
                         "change gradients"),
+    "REDSUM_MODE": ("server", "as --mode, where that is not given"),
     "REDSUM_JOB_ID": ("a fresh name", "name of the job, where there is no flag --job-id"),
     "LOCAL_WORLD_SIZE": ("1", "ranks on this machine, among which the replay of a model shares the memory"),
     "NOTIFY_SOCKET": ("none", "set by systemd: told when the daemon is ready, and when it drains"),

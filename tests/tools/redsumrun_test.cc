@@ -129,6 +129,25 @@ TEST(Redsumrun, SaysWhichFlagIsWrong) {
   EXPECT_THAT(error({"-np", "2"}), HasSubstr("CMD"));
 }
 
+TEST(Redsumrun, TheModeOfTheEnvironmentIsCheckedAsThatOfTheFlag) {
+  const auto error = [](std::vector<std::string> flags, const std::string& variable) {
+    flags.insert(flags.begin(), {"redsumrun", "-np", "2"});
+    flags.push_back("true");
+    const Result result = programs::run(std::move(flags), {variable});
+    EXPECT_EQ(result.exit_code, 2) << result.err;
+    return result.err;
+  };
+  EXPECT_THAT(error({}, "REDSUM_MODE=star"), HasSubstr("REDSUM_MODE=star"));
+  EXPECT_THAT(error({"--reducers", "2"}, "REDSUM_MODE=ring"), HasSubstr("REDSUM_MODE=ring has no reducers"));
+  EXPECT_THAT(error({"--reducers", "2", "--mode", "direct"}, "REDSUM_MODE=server"),
+              HasSubstr("--mode direct has no reducers"));
+  // The flag wins, and an empty variable says nothing.
+  const Result flag = programs::run(sh(1, "echo $REDSUM_MODE", {"--mode", "server"}), {"REDSUM_MODE=star"});
+  EXPECT_EQ(flag.out, "[0] server\n") << flag.err;
+  const Result empty = programs::run(sh(1, "echo mode $REDSUM_MODE"), {"REDSUM_MODE="});
+  EXPECT_EQ(empty.out, "[0] mode\n") << empty.err;
+}
+
 TEST(Redsumrun, SaysWhichProgramItCannotStart) {
   const Result result = programs::run({"redsumrun", "-np", "2", "--reducers", "0", "/no/such/program"});
   EXPECT_EQ(result.exit_code, 127);
