@@ -166,6 +166,7 @@ redsum_status redsum_stats(redsum_comm* comm, redsum_statistics* statistics) {
     for (const wire::ReducerInfo& reducer : record.reducers) all.shards += reducer.shards;
     all.chunk_bytes = record.settings.chunk_bytes;
     all.window = record.settings.window;
+    all.small_bytes = record.settings.small_bytes;
     all.epoch = record.epoch.value;
     {
       std::lock_guard lock(comm->mutex);
