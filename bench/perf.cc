@@ -44,6 +44,9 @@ int main(int argc, char** argv) {
     if (!options.mode.empty())
       job.mode = static_cast<redsum_mode>(std::find(std::begin(kModes), std::end(kModes), options.mode) - kModes);
     if (job.mode >= REDSUM_MODE_SERVER && job.mode <= REDSUM_MODE_RING) options.mode = kModes[job.mode];
+    if (!options.ring_order.empty())
+      job.ring_order = options.ring_order == "rank" ? REDSUM_RING_ORDER_RANK : REDSUM_RING_ORDER_RING;
+    options.ring_order = job.ring_order == REDSUM_RING_ORDER_RANK ? "rank" : "ring";
     redsum::Communicator world(job);
     const int code = options.workload_file.empty() ? run_table(options, world) : perf::run_workload(options, world);
     world.close();

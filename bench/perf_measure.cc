@@ -46,6 +46,7 @@ Measurement::Measurement(const PerfOptions& options, redsum::Communicator& world
       op_(op),
       ranks_(static_cast<std::uint64_t>(world.size())),
       pattern_(pattern_spec(options, world, dtype, op), options.max_bytes / redsum_dtype_bytes(dtype)),
+      order_(options, static_cast<std::size_t>(ranks_), world.stats()),
       input_(options.max_bytes) {
   call_.wire_dtype = options.wire_dtype;
   call_.key = options.key;
@@ -117,7 +118,7 @@ void Measurement::poison_outputs() {
   }
 }
 
-std::size_t Measurement::count_wrong(const std::byte* out) const {
+std::size_t Measurement::count_wrong(const std::byte* out) {
   const std::size_t element_bytes = redsum_dtype_bytes(dtype_);
   const std::uint64_t part = count_ / ranks_;
   switch (options_.collective) {
@@ -130,15 +131,16 @@ std::size_t Measurement::count_wrong(const std::byte* out) const {
       return wrong;
     }
     case Collective::reduce_scatter:
-      return pattern_.count_wrong(out + own_first() * element_bytes, own_first(), part);
+      return pattern_.count_wrong(out + own_first() * element_bytes, own_first(), part,
+                                  order_.start_for(static_cast<std::size_t>(world_.rank())));
     case Collective::reduce:
-      return world_.rank() == 0 ? pattern_.count_wrong(out, 0, count_) : 0;
+      return world_.rank() == 0 ? pattern_.count_wrong(out, 0, count_, order_.start_for(0)) : 0;
     default:
-      return pattern_.count_wrong(out, 0, count_);
+      return count_wrong_of_allreduce(order_, pattern_, out, count_);
   }
 }
 
-std::int64_t Measurement::count_wrong() const {
+std::int64_t Measurement::count_wrong() {
   std::size_t wrong = count_wrong(output(0));
   if (!options_.blocking && options_.iterations > 1) wrong += count_wrong(output(1));
   return static_cast<std::int64_t>(wrong);

@@ -6,6 +6,7 @@
 
 #include "bench/perf_buffer.h"
 #include "bench/perf_options.h"
+#include "bench/perf_order.h"
 #include "bench/perf_pattern.h"
 #include "bench/perf_report.h"
 #include "client/redsum.hpp"
@@ -27,8 +28,8 @@ class Measurement {
   double one_blocking();  // us; barrier before, outside of the timed part
   std::vector<double> pipelined(std::uint32_t iterations);
   void poison_outputs();
-  std::int64_t count_wrong() const;
-  std::size_t count_wrong(const std::byte* output) const;
+  std::int64_t count_wrong();
+  std::size_t count_wrong(const std::byte* output);
   std::uint64_t own_first() const { return count_ / ranks_ * static_cast<std::uint64_t>(world_.rank()); }
   const std::byte* output(std::size_t set) const { return options_.in_place ? input_.data() : outputs_[set].data(); }
   std::byte* output(std::size_t set) { return options_.in_place ? input_.data() : outputs_[set].data(); }
@@ -39,6 +40,7 @@ class Measurement {
   redsum_op op_;
   std::uint64_t ranks_;
   Pattern pattern_;
+  FoldOrder order_;
   redsum::CallOptions call_;
   Buffer input_;
   Buffer outputs_[2];  // the second only where two calls are in flight

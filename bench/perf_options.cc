@@ -92,6 +92,8 @@ std::string finish(const Raw& raw, PerfOptions& options) {
   if (options.factor != 0 && options.min_bytes == 0) return "-f cannot leave size 0; give -b of at least one element";
   if (!options.mode.empty() && options.mode != "server" && options.mode != "direct" && options.mode != "ring")
     return "--mode " + options.mode + ": one of server, direct and ring; auto is not there yet";
+  if (!options.ring_order.empty() && options.ring_order != "ring" && options.ring_order != "rank")
+    return "--ring-order " + options.ring_order + ": one of ring and rank";
   if (raw.format == "csv")
     options.format = OutputFormat::csv;
   else if (raw.format == "json")
@@ -136,6 +138,8 @@ int parse_options(int argc, char** argv, PerfOptions& options) {
   app.add_option("--wire-dtype", raw.wire, "send fp32 data as bf16 or fp16, summed in fp32");
   app.add_option("--mode", options.mode,
                  "server: the pool sums; direct, ring: the workers do (default: REDSUM_MODE, else server)");
+  app.add_option("--ring-order", options.ring_order,
+                 "where the fold of a chunk begins in a ring: ring or rank (default: REDSUM_RING_ORDER, else ring)");
   app.add_option("--key", options.key, "name of the calls in error texts");
   app.add_flag("--no-rollback", raw.no_rollback,
                "do not keep what restores the output after an error (matters with -I 1)");

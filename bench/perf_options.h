@@ -33,7 +33,8 @@ struct PerfOptions {
   std::string json_file;
   OutputFormat format = OutputFormat::nccl;
   int wire_dtype = -1;
-  std::string mode;  // as given; empty: what REDSUM_MODE says. After the job has formed: its mode
+  std::string mode;        // as given; empty: what REDSUM_MODE says. After the job has formed: its mode
+  std::string ring_order;  // likewise: REDSUM_RING_ORDER, then the job's. Of mode ring
   std::string key;
   bool rollback = true;  // of the table's calls; the replay does without, as DDP
   std::string workload_file;

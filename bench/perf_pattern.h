@@ -21,10 +21,13 @@ class Pattern {
  public:
   Pattern(const PatternSpec& spec,
           std::size_t max_count);  // max_count: elements of the longest buffer, to do no more work
+  const PatternSpec& spec() const { return spec_; }
+  std::size_t element_bytes() const { return element_bytes_; }
   void fill_input(void* buffer, std::size_t count) const;
-  // How many elements differ from the exact reduction. `buffer` holds elements [first, first + count) of the whole.
-  std::size_t count_wrong(const void* buffer, std::size_t first, std::size_t count) const {
-    return count_differing(reduction_, element_bytes_, buffer, first, count);
+  // How many elements differ from the exact reduction, whose fold begins at rank `start` and goes on in ascending order
+  // modulo the number of ranks. `buffer` holds elements [first, first + count) of the whole.
+  std::size_t count_wrong(const void* buffer, std::size_t first, std::size_t count, std::size_t start = 0) {
+    return count_differing(reduction(start), element_bytes_, buffer, first, count);
   }
   // The same against what rank `source` contributed.
   std::size_t count_wrong_of(std::size_t source, const void* buffer, std::size_t first, std::size_t count) const {
@@ -32,11 +35,13 @@ class Pattern {
   }
 
  private:
-  std::size_t rank_;
+  const std::vector<std::byte>& reduction(std::size_t start);
   std::size_t element_bytes_;
   std::size_t period_;
+  PatternSpec spec_;
   std::vector<std::vector<std::byte>> inputs_;  // one period of every rank
-  std::vector<std::byte> reduction_;            // of one period
+  std::vector<std::vector<std::byte>>
+      reductions_;  // of one period, by the rank that the fold begins at; made when needed
 };
 
 }  // namespace perf

@@ -87,8 +87,9 @@ void Report::begin() {
     std::printf("size,count,type,redop,time_us,algbw_gb_s,busbw_gb_s,wrong,nicbw_gb_s,p99_us\n");
     return;
   }
+  const std::string mode = options_.mode + (options_.mode == "ring" ? " (order " + options_.ring_order + ")" : "");
   std::printf("# redsum-perf %s, %s: world %d, mode %s, transport %s, reducers %u (%u shards), chunk %u, window %u\n",
-              redsum_version(), kCollectiveNames[static_cast<int>(options_.collective)], ranks_, options_.mode.c_str(),
+              redsum_version(), kCollectiveNames[static_cast<int>(options_.collective)], ranks_, mode.c_str(),
               transport_name(), stats_.reducers, stats_.shards, stats_.chunk_bytes, stats_.window);
   std::printf("# cpus %s; %s, %u tensor%s per call, wire %s, %u iterations after %u; time: median of the %s\n",
               describe_cpus().c_str(), options_.in_place ? "in place" : "out of place", options_.tensors,
@@ -146,6 +147,7 @@ nlohmann::json Report::to_json() const {
           {"collective", kCollectiveNames[static_cast<int>(options_.collective)]},
           {"world_size", ranks_},
           {"mode", options_.mode},
+          {"ring_order", options_.mode == "ring" ? nlohmann::json(options_.ring_order) : nlohmann::json(nullptr)},
           {"transport", transport_name()},
           {"reducers", stats_.reducers},
           {"shards", stats_.shards},

@@ -10,6 +10,7 @@
 
 #include "bench/perf_buffer.h"
 #include "bench/perf_measure.h"
+#include "bench/perf_order.h"
 #include "bench/perf_pattern.h"
 #include "bench/perf_types.h"
 
@@ -128,15 +129,15 @@ double Replay::step() {
 
 std::int64_t Replay::check() {
   const redsum_dtype wire = options_.wire_dtype < 0 ? dtype_ : static_cast<redsum_dtype>(options_.wire_dtype);
-  const Pattern pattern(
-      {dtype_, wire, op_, static_cast<std::size_t>(world_.rank()), static_cast<std::size_t>(world_.size())},
-      kPatternPeriod);
+  const auto ranks = static_cast<std::size_t>(world_.size());
+  Pattern pattern({dtype_, wire, op_, static_cast<std::size_t>(world_.rank()), ranks}, kPatternPeriod);
+  const FoldOrder order(options_, ranks, world_.stats());
   std::int64_t wrong = 0;
   std::vector<redsum::Handle> in_flight(buffers_.size());
   const auto finish = [&](std::size_t b) {
     in_flight[b % in_flight.size()].wait();
-    wrong +=
-        static_cast<std::int64_t>(pattern.count_wrong(buffers_[b % buffers_.size()].data(), 0, bucket_elements(b)));
+    wrong += static_cast<std::int64_t>(
+        count_wrong_of_allreduce(order, pattern, buffers_[b % buffers_.size()].data(), bucket_elements(b)));
   };
   for (std::size_t b = 0; b < buckets_.size(); ++b) {
     if (b >= in_flight.size()) finish(b - in_flight.size());

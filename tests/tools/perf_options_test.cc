@@ -89,7 +89,8 @@ TEST(Options, ErrorsNameTheFlag) {
   EXPECT_THAT(parse_error({"-b", "0", "-e", "8", "-f", "2"}), HasSubstr("-f"));
   EXPECT_THAT(parse_error({"-d", "fp31"}), HasSubstr("fp31"));
   EXPECT_THAT(parse_error({"-o", "xor"}), HasSubstr("xor"));
-  EXPECT_THAT(parse_error({"--mode", "ring"}), HasSubstr("--mode ring"));
+  EXPECT_THAT(parse_error({"--mode", "auto"}), HasSubstr("--mode auto"));
+  EXPECT_THAT(parse_error({"--ring-order", "left"}), HasSubstr("--ring-order left"));
   EXPECT_THAT(parse_error({"--wire-dtype", "bf16", "-d", "fp64"}), HasSubstr("--wire-dtype"));
   EXPECT_THAT(parse_error({"--wire-dtype", "int8"}), HasSubstr("--wire-dtype"));
   EXPECT_THAT(parse_error({"-z", "0", "-I", "1"}), HasSubstr("-z 0"));

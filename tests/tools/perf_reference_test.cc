@@ -154,7 +154,7 @@ TEST(Fold, WireTypeRoundsEachContributionAndTheResult) {
 TEST(Pattern, NoticesEveryKindOfDamage) {
   const perf::PatternSpec spec{REDSUM_FP32, REDSUM_FP32, REDSUM_SUM, 0, 1};  // alone: the result is the input
   const std::size_t count = perf::kPatternPeriod * 2 + 77;
-  const perf::Pattern pattern(spec, count);
+  perf::Pattern pattern(spec, count);
   std::vector<float> buffer(count);
   pattern.fill_input(buffer.data(), count);
   EXPECT_EQ(pattern.count_wrong(buffer.data(), 0, count), 0u);
