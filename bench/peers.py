@@ -24,6 +24,7 @@ import common
 MODES = {
     "server": common.pool,
     "direct": lambda options: [],
+    "ring": lambda options: [],
 }
 GLOO = {  # by the name here, the algorithm of gloo_peer
     "gloo-ring": "ring",  # gloo::allreduce(), which PyTorch calls

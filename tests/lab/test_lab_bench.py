@@ -21,13 +21,14 @@ def bench(json_file, *arguments):
 
 def test_a_mode_against_its_ceiling_and_a_limit_that_no_network_meets(lab, tmp_path):
     lab.up("--hosts", 1)  # skips where there can be no lab; the bench makes its own
-    done = bench(tmp_path / "lab.json", "--mode", "server,direct", "--max-ratio", "0.5")
+    done = bench(tmp_path / "lab.json", "--mode", "server,direct,ring", "--max-ratio", "0.5")
     assert done.returncode == 1, done.stderr
-    server, direct = json.loads((tmp_path / "lab.json").read_text())["rows"]
-    assert (server["program"], direct["program"]) == ("redsum-server", "redsum-direct")
+    server, direct, ring = json.loads((tmp_path / "lab.json").read_text())["rows"]
+    assert [row["program"] for row in (server, direct, ring)] == ["redsum-server", "redsum-direct", "redsum-ring"]
     # 1 MiB at 100 Mbit/s is 83.9 ms; two workers share the card of one reducer, and send each other half of it twice.
-    assert server["ceiling_us"] == pytest.approx(2 * 83886, rel=1e-3) and direct["ceiling_us"] == pytest.approx(83886, rel=1e-3)
-    for row in (server, direct):
+    assert server["ceiling_us"] == pytest.approx(2 * 83886, rel=1e-3)
+    assert direct["ceiling_us"] == ring["ceiling_us"] == pytest.approx(83886, rel=1e-3)
+    for row in (server, direct, ring):
         assert row["ratio"] > 0.7  # a token bucket lets a little pass at once, and not much
         assert f"{row['program']}, 1 MiB: ratio {row['ratio']:.3f} is above 0.5" in done.stdout
 
