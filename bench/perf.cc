@@ -33,6 +33,13 @@ int run_table(const perf::PerfOptions& options, redsum::Communicator& world) {
   return written && report.total_wrong() == 0 ? 0 : 1;
 }
 
+// Ranks that leave the order open follow one that does not.
+int agreed_order(const redsum::Options& job, redsum::Communicator& world) {
+  std::int32_t order = job.ring_order;
+  if (job.mode == REDSUM_MODE_RING) world.allreduce(&order, 1, REDSUM_MAX).wait();
+  return order;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -46,8 +53,8 @@ int main(int argc, char** argv) {
     if (job.mode >= REDSUM_MODE_SERVER && job.mode <= REDSUM_MODE_RING) options.mode = kModes[job.mode];
     if (!options.ring_order.empty())
       job.ring_order = options.ring_order == "rank" ? REDSUM_RING_ORDER_RANK : REDSUM_RING_ORDER_RING;
-    options.ring_order = job.ring_order == REDSUM_RING_ORDER_RANK ? "rank" : "ring";
     redsum::Communicator world(job);
+    options.ring_order = agreed_order(job, world) == REDSUM_RING_ORDER_RANK ? "rank" : "ring";
     const int code = options.workload_file.empty() ? run_table(options, world) : perf::run_workload(options, world);
     world.close();
     return code;

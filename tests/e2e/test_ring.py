@@ -34,6 +34,13 @@ def test_a_flag_says_the_order_too(bench):
     run.line("mode ring \\(order rank\\)")
 
 
+def test_one_rank_may_say_the_order_for_all(bench):
+    status, run = launch(bench, 3, "sh", "-c", f"[ $RANK = 1 ] && export REDSUM_RING_ORDER=rank; exec {BIN}/redsum-perf -b 100K -e 100K "
+                         "-n 1 -w 0")
+    assert status == 0, run.output()
+    run.line("mode ring \\(order rank\\)")
+
+
 def test_order_rank_gives_the_bits_of_server_mode_and_order_ring_the_same_bits_each_time(bench):
     daemon = bench.daemon()
 
