@@ -40,9 +40,9 @@ def test_the_same_is_compatible(tmp_path, header):
 @pytest.mark.parametrize("old, new", [
     ("/** Frees the handle;", "REDSUM_API int redsum_new(int a);\n/** Frees the handle;"),
     ("REDSUM_INTERNAL = 13", "REDSUM_INTERNAL = 13,\n  REDSUM_NEW = 14"),
-    ("uint32_t epoch;\n", "uint32_t epoch;\n  uint64_t new_counter;\n"),
-    ("const char* data_address;", "const char* data_address;\n  int64_t new_field;"),
-    ("no_rollback; /**< 0", "no_rollback;\n  int64_t new_field; /**< 0"),
+    ("} redsum_statistics;", "  uint64_t new_counter;\n} redsum_statistics;"),
+    ("} redsum_options;", "  int64_t new_field;\n} redsum_options;"),
+    ("} redsum_call_options;", "  int64_t new_field;\n} redsum_call_options;"),
 ], ids=["function", "enumerator", "counter at the end", "options at the end", "call options at the end"])
 def test_additions_are_compatible(tmp_path, header, old, new):
     assert report(tmp_path, header, changed(header, old, new)) == ""
