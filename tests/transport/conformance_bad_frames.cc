@@ -16,7 +16,7 @@ struct Bad {
 const std::vector<Bad>& bad_frames() {
   static const std::vector<Bad> bad = {
       {"type", [](wire::Header& h) { h.type = static_cast<wire::FrameType>(0); }},
-      {"type 4", [](wire::Header& h) { h.type = static_cast<wire::FrameType>(4); }},
+      {"type 5", [](wire::Header& h) { h.type = static_cast<wire::FrameType>(5); }},
       {"dtype", [](wire::Header& h) { h.dtype = static_cast<DType>(kDTypeCount); }},
       {"op", [](wire::Header& h) { h.op = static_cast<Op>(kOpCount); }},
       {"op for this dtype 3", [](wire::Header& h) { h.dtype = DType::complex64, h.op = Op::max; }},

@@ -85,7 +85,7 @@ TEST(ControlText, of_trouble) {
   expect_text(
       Waiting{1, 2, call},
       R"({"call":{"count":1000,"dtype":"fp8_e4m3","key":"w","kind":"reduce","op":"avg","parts":[18446744073709551615,0],"postscale":"fff0000000000000",)"
-      R"("prescale":"3fb999999999999a","root":3,"wire_dtype":"bf16"},"communicator":1,"sequence":2,"type":"waiting"})");
+      R"("prescale":"3fb999999999999a","root":3,"via":"reducers","wire_dtype":"bf16"},"communicator":1,"sequence":2,"type":"waiting"})");
   expect_text(Stalled{1, 2, {3, 4}, 2},
               R"({"communicator":1,"missing":[3,4],"missing_count":2,"sequence":2,"type":"stalled"})");
   expect_text(LaneLost{21, "reset"}, R"({"instance":21,"text":"reset","type":"lane_lost"})");

@@ -75,7 +75,7 @@ std::vector<json> full_messages() {
   for (const Message& message : samples::one_of_each(random)) all.push_back(json::parse(encode(message)));
   for (json& each : all)  // no empty lists here, so that their items are tried too
     if (each.contains("record")) {
-      each["record"]["workers"] = {{{"rank", 0}, {"incarnation", 1}, {"host", "h"}}};
+      each["record"]["workers"] = {{{"rank", 0}, {"incarnation", 1}, {"host", "h"}, {"address", "a"}}};
       each["record"]["reducers"] = {{{"instance", 1}, {"name", "n"}, {"address", "a"}, {"shards", 1}, {"weight", 1}}};
     }
   return all;

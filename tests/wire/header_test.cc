@@ -137,7 +137,7 @@ TEST(CheckHeader, SEC_05_each_field_is_checked_on_its_own) {
   EXPECT_EQ(refusal([](Header& h) { h.magic = 0x5253; }), "magic");
   EXPECT_EQ(refusal([](Header& h) { h.version = 2; }), "version");
   EXPECT_EQ(refusal([](Header& h) { h.type = static_cast<FrameType>(0); }), "type");
-  EXPECT_EQ(refusal([](Header& h) { h.type = static_cast<FrameType>(4); }), "type");
+  EXPECT_EQ(refusal([](Header& h) { h.type = static_cast<FrameType>(5); }), "type");
   EXPECT_EQ(refusal([](Header& h) { h.dtype = static_cast<DType>(kDTypeCount); }), "dtype");
   EXPECT_EQ(refusal([](Header& h) { h.dtype = static_cast<DType>(255); }), "dtype");
   EXPECT_EQ(refusal([](Header& h) { h.op = static_cast<Op>(kOpCount); }), "op");
