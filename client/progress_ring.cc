@@ -68,7 +68,7 @@ void ProgressAgent::adopt_accepted(std::unique_ptr<transport::Link> link) {
   const std::uint32_t before = communicator->members[(communicator->rank.value + n - 1) % n];
   if (!communicator->closed.ok() || n == 1 || hello.rank != before) return;
   if (const Status status = open_ring(*communicator); !status) return end(*communicator, status, Origin::here);
-  communicator->ring->adopt_before(std::move(link));
+  if (!communicator->ring->has_before()) communicator->ring->adopt_before(std::move(link));  // there is one, ever
 }
 
 void ProgressAgent::submit_to_ring(Communicator& communicator, Call& call) {

@@ -40,6 +40,7 @@ class RingPath {
   void adopt_before(std::unique_ptr<transport::Link> link);
   bool wants_next() const { return core_.members() > 1 && !asked_; }  // a lane to the next rank is to be dialled,
   void asked_for_next() { asked_ = true; }                            // and is now
+  bool has_before() const { return before_.open; }
   bool is_before(transport::LaneId lane) const { return before_.open && before_.id == lane; }
   std::optional<Rank> lose(transport::LaneId lane);  // the neighbour behind it; none: it is none of its lanes
   void close();  // its lanes; from then on the transport touches no memory of the communicator

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Trains a small network on the UCI handwritten digits, data-parallel over all workers, and proves what redsum
 // promises: the weights are bit-identical on all ranks after every epoch, and identical to those of a single process
-// that computes every rank's gradients itself and folds them in rank order.
+// that computes every rank's gradients itself and folds them in rank order. A second copy of the network is trained
+// with gradients that go round the ring of workers: in order `rank` it must stay bit-identical to the first.
 //   redsumrun -np 4 --reducers 2 train_digits --data digits.csv.gz
 // Exit code 0: accuracy of at least 95 % and both proofs hold. The arithmetic is in digits_model.h, the data in
 // digits_data.h.
@@ -27,6 +28,7 @@ struct Settings {
   float learning_rate = 0.1f;
   float momentum = 0.9f;
   bool bf16_wire = false;
+  bool ring_by_rank = true;
   int tamper = -1;  // this rank flips one bit of its weights in the first epoch, to show that the proof notices
 };
 
@@ -42,6 +44,9 @@ bool parse(int argc, char** argv, Settings& settings) {
       settings.epochs = std::atoi(argv[++i]);
     else if (flag == "--batch" && has_value)
       settings.batch = std::atoi(argv[++i]);
+    else if (flag == "--ring-order" && has_value &&
+             (!std::strcmp(argv[i + 1], "ring") || !std::strcmp(argv[i + 1], "rank")))
+      settings.ring_by_rank = !std::strcmp(argv[++i], "rank");
     else if (flag == "--tamper" && has_value)
       settings.tamper = std::atoi(argv[++i]);
     else
@@ -50,48 +55,52 @@ bool parse(int argc, char** argv, Settings& settings) {
   return !settings.data.empty() && settings.epochs > 0 && settings.batch > 0;
 }
 
+// The same training over one of the two ways: by the job's mode, or round the ring.
+struct Way {
+  const char* name = "ring";
+  bool ring = false;
+  digits::Network network;
+  double loss = 0;
+  std::vector<double> times_us;
+  std::uint64_t bytes_sent = 0, bytes_received = 0;
+};
+
 class Trainer {
  public:
-  Trainer(redsum::Communicator& world, const Settings& settings, digits::Data data)
-      : world_(world), settings_(settings), data_(std::move(data)), before_(world.stats()) {
-    if (world.rank() == 0) shadow_ = std::make_unique<digits::Network>(network_);
+  Trainer(redsum::Communicator& world, const Settings& settings, const char* mode, digits::Data data)
+      : world_(world), settings_(settings), data_(std::move(data)) {
+    job_.name = mode;
+    ring_.ring = true;
+    if (world.rank() == 0) shadow_ = std::make_unique<digits::Network>(job_.network);
   }
 
   // All epochs. False, with a message, when a proof fails.
   bool train() {
     for (int epoch = 0; epoch < settings_.epochs; ++epoch) {
       const std::vector<int> order = digits::shuffled(data_.train_count, static_cast<std::uint64_t>(epoch) + 1);
-      double loss = 0;
-      const int steps = data_.train_count / settings_.batch;
-      for (int step = 0; step < steps; ++step) loss += train_step(order, step);
-      if (epoch == 0 && settings_.tamper == world_.rank()) network_.bias1[0] = -network_.bias1[0];
+      train_epoch(job_, order);
+      for (int step = 0; shadow_ && step < steps(); ++step) shadow_step(order, step);
+      train_epoch(ring_, order);
+      if (epoch == 0 && settings_.tamper == world_.rank()) job_.network.bias1[0] = -job_.network.bias1[0];
       if (!prove(epoch)) return false;
-      loss_ = loss / steps;
-      if (world_.rank() == 0) {
-        std::printf(
-            "epoch %2d  loss %.4f  test accuracy %.2f %%  weights %016llx on all %d ranks and in the single process\n",
-            epoch + 1, loss_, 100 * digits::accuracy(network_, data_),
-            static_cast<unsigned long long>(digits::hash(network_)), world_.size());
-        std::fflush(stdout);
-      }
+      if (world_.rank() == 0) print_epoch(epoch);
     }
     return true;
   }
 
   bool report() {
-    const double accuracy = digits::accuracy(network_, data_);
-    const bool good = accuracy >= kWantedAccuracy;
-    print_traffic();
+    const double accuracy = digits::accuracy(job_.network, data_), by_ring = digits::accuracy(ring_.network, data_);
+    const bool good = std::min(accuracy, by_ring) >= kWantedAccuracy;
+    print_table();
     if (world_.rank() != 0) return good;
-    std::sort(times_us_.begin(), times_us_.end());
-    std::printf("all-reduce  %zu of %.1f KiB each: median %.0f us, p99 %.0f us\n", times_us_.size(),
-                static_cast<double>(call_bytes()) / 1024, times_us_[(times_us_.size() - 1) / 2],
-                times_us_[(times_us_.size() - 1) * 99 / 100]);
     std::printf("proof 1     weights bit-identical on all %d ranks after each of %d epochs\n", world_.size(),
                 settings_.epochs);
     std::printf("proof 2     and identical to a single process that folds the %d ranks' gradients in rank order\n",
                 world_.size());
-    std::printf("result      loss %.4f, test accuracy %.2f %% of %d images\n", loss_, 100 * accuracy, data_.test_count);
+    if (settings_.ring_by_rank)
+      std::printf("proof 3     and identical to those trained round the ring, which folds in rank order too\n");
+    std::printf("result      loss %.4f, test accuracy %.2f %% of %d images; round the ring %.4f, %.2f %%\n", job_.loss,
+                100 * accuracy, data_.test_count, ring_.loss, 100 * by_ring);
     if (!good) std::fprintf(stderr, "train_digits: accuracy below %.0f %%\n", 100 * kWantedAccuracy);
     return good;
   }
@@ -109,20 +118,46 @@ class Trainer {
     return {first + from, first + to};
   }
 
-  // Gradients of every layer and the loss, averaged over the ranks as one collective. Returns the mean loss.
-  float train_step(const std::vector<int>& order, int step) {
+  void print_epoch(int epoch) const {
+    std::printf("epoch %2d  loss %.4f (ring %.4f)  test accuracy %.2f %% (ring %.2f %%)  weights %016llx", epoch + 1,
+                job_.loss, ring_.loss, 100 * digits::accuracy(job_.network, data_),
+                100 * digits::accuracy(ring_.network, data_),
+                static_cast<unsigned long long>(digits::hash(job_.network)));
+    if (!settings_.ring_by_rank)
+      std::printf(" (ring %016llx)", static_cast<unsigned long long>(digits::hash(ring_.network)));
+    std::printf(" on all %d ranks and in the single process\n", world_.size());
+    std::fflush(stdout);
+  }
+
+  int steps() const { return data_.train_count / settings_.batch; }
+
+  // No rank begins before all have read their counters, nor goes on before all have read them again.
+  void train_epoch(Way& way, const std::vector<int>& order) {
+    const redsum_statistics before = world_.stats();
+    world_.barrier();
+    way.loss = 0;
+    for (int step = 0; step < steps(); ++step) train_step(way, order, step);
+    const redsum_statistics after = world_.stats();
+    way.bytes_sent += after.bytes_sent - before.bytes_sent;
+    way.bytes_received += after.bytes_received - before.bytes_received;
+    way.loss /= steps();
+    world_.barrier();
+  }
+
+  // Gradients of every layer and the loss, averaged over the ranks as one collective.
+  void train_step(Way& way, const std::vector<int>& order, int step) {
     digits::Gradients gradients;
-    gradients.loss = digits::backward(network_, data_, share(order, step, world_.rank()), gradients);
+    gradients.loss = digits::backward(way.network, data_, share(order, step, world_.rank()), gradients);
     std::vector<redsum_tensor> tensors;
     for (const auto& [values, count] : gradients.tensors()) tensors.push_back({values, values, count});
     redsum::CallOptions options;
     if (settings_.bf16_wire) options.wire_dtype = REDSUM_BF16;
+    options.ring = way.ring;
     const auto start = std::chrono::steady_clock::now();
     world_.allreduce(tensors, REDSUM_FP32, REDSUM_AVG, options).wait();
-    times_us_.push_back(std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count());
-    digits::apply(network_, gradients, settings_.learning_rate, settings_.momentum);
-    if (shadow_) shadow_step(order, step);
-    return gradients.loss;
+    way.times_us.push_back(std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count());
+    digits::apply(way.network, gradients, settings_.learning_rate, settings_.momentum);
+    way.loss += gradients.loss;
   }
 
   // The same step by one process alone: every rank's gradients, folded in rank order, divided once.
@@ -143,7 +178,7 @@ class Trainer {
   }
 
   bool prove(int epoch) {
-    const std::uint64_t own = digits::hash(network_);
+    const std::uint64_t own = digits::hash(job_.network), by_ring = digits::hash(ring_.network);
     std::uint64_t smallest = own;
     std::uint64_t largest = own;
     world_.allreduce(&smallest, 1, REDSUM_MIN).wait();
@@ -160,36 +195,48 @@ class Trainer {
                    epoch + 1, static_cast<unsigned long long>(digits::hash(*shadow_)),
                    static_cast<unsigned long long>(own));
     }
-    return same != 0;
+    std::uint64_t ring_smallest = by_ring, ring_largest = by_ring;
+    world_.allreduce(&ring_smallest, 1, REDSUM_MIN).wait();
+    world_.allreduce(&ring_largest, 1, REDSUM_MAX).wait();
+    const bool ring_same = ring_smallest == ring_largest && (!settings_.ring_by_rank || by_ring == own);
+    if (!ring_same && world_.rank() == 0)
+      std::fprintf(
+          stderr,
+          "train_digits: epoch %d: the weights trained round the ring differ: %016llx to %016llx, not %016llx\n",
+          epoch + 1, static_cast<unsigned long long>(ring_smallest), static_cast<unsigned long long>(ring_largest),
+          static_cast<unsigned long long>(own));
+    return same != 0 && ring_same;
   }
 
-  // What each worker's NIC carried, told by its library, beside what a ring of the same calls needs: 2(n-1)/n x S each
-  // way.
-  void print_traffic() {
-    const redsum_statistics after = world_.stats();
-    const auto size = static_cast<std::size_t>(world_.size());
-    std::vector<std::uint64_t> bytes(2 * size, 0);
-    bytes[2 * static_cast<std::size_t>(world_.rank())] = after.bytes_sent - before_.bytes_sent;
-    bytes[2 * static_cast<std::size_t>(world_.rank()) + 1] = after.bytes_received - before_.bytes_received;
+  // One column for each way: the calls' times, and what each worker's NIC carried, told by its library.
+  void print_table() {
+    const auto size = static_cast<std::size_t>(world_.size()), rank = static_cast<std::size_t>(world_.rank());
+    std::vector<std::uint64_t> bytes(4 * size, 0);
+    const std::uint64_t mine[] = {job_.bytes_sent, job_.bytes_received, ring_.bytes_sent, ring_.bytes_received};
+    std::copy(std::begin(mine), std::end(mine), &bytes[4 * rank]);
     world_.allreduce(bytes, REDSUM_SUM).wait();
-    if (world_.rank() != 0) return;
-    const double payload = static_cast<double>(call_bytes() * times_us_.size()) * (settings_.bf16_wire ? 0.5 : 1.0);
-    for (std::size_t rank = 0; rank < size; ++rank) {
-      std::printf("traffic     rank %zu sent %.2f MB and received %.2f MB\n", rank,
-                  static_cast<double>(bytes[2 * rank]) / 1e6, static_cast<double>(bytes[2 * rank + 1]) / 1e6);
-    }
-    std::printf("            a ring sends and receives %.2f MB per rank for the same gradients\n",
-                2 * (static_cast<double>(size) - 1) / static_cast<double>(size) * payload / 1e6);
+    if (rank != 0) return;
+    for (Way* way : {&job_, &ring_}) std::sort(way->times_us.begin(), way->times_us.end());
+    const auto time_at = [](const Way& way, std::size_t percent) {
+      return way.times_us[(way.times_us.size() - 1) * percent / 100];
+    };
+    const double mega = 1e-6;
+    std::printf("%zu all-reduces of %.1f KiB each         %10s %10s\n", job_.times_us.size(),
+                static_cast<double>(call_bytes()) / 1024, job_.name, ring_.name);
+    std::printf("all-reduce  median, us                  %10.0f %10.0f\n", time_at(job_, 50), time_at(ring_, 50));
+    std::printf("            99th percentile, us         %10.0f %10.0f\n", time_at(job_, 99), time_at(ring_, 99));
+    for (std::size_t r = 0; r < size; ++r)
+      for (const std::size_t received : {0u, 1u})
+        std::printf("traffic     rank %zu %-8s MB            %10.2f %10.2f\n", r, received ? "received" : "sent",
+                    static_cast<double>(bytes[4 * r + received]) * mega,
+                    static_cast<double>(bytes[4 * r + 2 + received]) * mega);
   }
 
   redsum::Communicator& world_;
   const Settings& settings_;
   digits::Data data_;
-  digits::Network network_;
+  Way job_, ring_;
   std::unique_ptr<digits::Network> shadow_;  // on rank 0
-  std::vector<double> times_us_;
-  redsum_statistics before_;
-  double loss_ = 0;
 };
 
 }  // namespace
@@ -197,8 +244,9 @@ class Trainer {
 int main(int argc, char** argv) try {
   Settings settings;
   if (!parse(argc, argv, settings)) {
-    std::fprintf(
-        stderr, "usage: train_digits --data digits.csv.gz [--epochs 30] [--batch 128] [--bf16-wire] [--tamper RANK]\n");
+    std::fprintf(stderr,
+                 "usage: train_digits --data digits.csv.gz [--epochs 30] [--batch 128] [--bf16-wire] "
+                 "[--ring-order ring|rank] [--tamper RANK]\n");
     return 2;
   }
   digits::Data data;
@@ -206,7 +254,10 @@ int main(int argc, char** argv) try {
     std::fprintf(stderr, "train_digits: %s\n", error.c_str());
     return 2;
   }
-  redsum::Communicator world;
+  redsum::Options options;
+  options.ring_order = settings.ring_by_rank ? REDSUM_RING_ORDER_RANK : REDSUM_RING_ORDER_RING;
+  redsum::Communicator world(options);
+  constexpr const char* kModes[] = {"server", "direct", "ring"};  // by redsum_mode
   if (settings.batch < world.size() || settings.batch > data.train_count) {
     std::fprintf(stderr, "train_digits: --batch %d must be from the world size %d to the %d training images\n",
                  settings.batch, world.size(), data.train_count);
@@ -217,7 +268,7 @@ int main(int argc, char** argv) try {
                 world.stats().reducers, data.train_count, data.test_count, digits::kParameters,
                 settings.bf16_wire ? "; gradients travel as bf16" : "");
   }
-  Trainer trainer(world, settings, std::move(data));
+  Trainer trainer(world, settings, kModes[options.mode], std::move(data));
   const bool good = trainer.train() && trainer.report();
   world.close();
   return good ? 0 : 1;

@@ -288,6 +288,44 @@ TEST(RingCore, ManyCallsInAnyInterleaving) {
   }
 }
 
+// Whatever a neighbour sends, valid or not: an error or a stop, nothing else.
+TEST(RingCore, SurvivesAnyHeader) {
+  const wire::JobSettings settings{4096, 2, 2, 1024, wire::Mode::ring, RingOrder::ring};
+  std::uint64_t accepted = 0, refused = 0;
+  for (std::uint64_t seed = 1; seed <= 3000; ++seed) {
+    Prng random(seed);
+    RingCore core(CommunicatorId(0), Rank(1), 3, Epoch(1), settings);
+    Sequence next = 0;
+    RingStep step;
+    std::vector<wire::Header> sent;
+    bool alive = true;
+    for (int i = 0; i < 60 && alive; ++i) {
+      if (random.chance(20)) core.submit(next++, call_of(Kind::allreduce, random.below(3000)));
+      while (alive) {
+        const auto more = core.next(step);
+        alive = more.has_value();
+        if (!more || !*more) break;
+        if (step.passes && step.kind != RingStep::Kind::disagree) sent.push_back(step.header);
+      }
+      wire::Header header = sent.empty() ? wire::Header{} : sent[random.below(sent.size())];
+      header.type = random.chance(50) ? FrameType::partial : FrameType::result;
+      header.rank = header.type == FrameType::partial ? 0 : 1;
+      header.epoch = 1u;
+      if (random.chance(50)) header.place = static_cast<std::uint16_t>(random.below(core.places() + 2u));
+      if (random.chance(30)) header.sequence = random.below(next + 2);
+      if (random.chance(30)) header.chunk = static_cast<std::uint32_t>(random.below(5));
+      if (random.chance(30)) header.contributors = static_cast<std::uint32_t>(random.below(5));
+      if (random.chance(10)) header.payload_bytes = static_cast<std::uint32_t>(random.below(5000));
+      if (random.chance(10)) header.signature = random.next();
+      const Status status = core.on_frame(header);
+      ++(status ? accepted : refused);
+      EXPECT_TRUE(status || status.code() == Code::protocol_error) << status.to_string();
+    }
+  }
+  EXPECT_GT(accepted, 1000u);
+  EXPECT_GT(refused, 1000u);
+}
+
 TEST(RingLayout, EveryRankEndsAsManyChunks) {
   const wire::JobSettings settings{126976, 4, 4, 16384, wire::Mode::ring, RingOrder::ring};
   for (const std::uint32_t n : {2u, 3u, 4u, 7u}) {

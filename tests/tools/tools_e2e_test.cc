@@ -171,6 +171,7 @@ TEST_F(Digits, TrainsAndProves) {
     EXPECT_EQ(result.exit_code, 0) << result.err;
     EXPECT_THAT(result.out, HasSubstr("[0] epoch 30 "));
     EXPECT_THAT(result.out, HasSubstr("proof 2"));
+    EXPECT_THAT(result.out, HasSubstr("proof 3"));
   }
 }
 
