@@ -83,11 +83,11 @@ class Transport {
   // equal payload.size(). False: the lane is gone.
   virtual bool deposit(LaneId lane, const wire::Header& header, ConstBytes payload) = 0;
 
-  // How many of the frames deposited on the lane since it was adopted the transport has done with: it will not read
-  // their payload from the owner's memory any more, because the network has it or hide() forgot it. Counts in order, so
-  // the payload of the n-th frame (from 1) is free once sent() >= n; a frame that is done waits in the count for those
-  // before it. Never falls, and ends at the number of deposits that returned true. A lane that is gone: kAllSent. Once
-  // it has said less than all, arm() wakes up for its growth too.
+  // How many of the frames deposited on the lane since it was adopted the transport has done with, because the network
+  // has all of them (over TCP the peer gets them though the lane is closed now) or hide() forgot them. Counts in order:
+  // the payload of the n-th frame (from 1) is the owner's again once sent() >= n. Never falls, and ends at the number
+  // of deposits that returned true. A lane that is gone: kAllSent. Once it has said less than all, arm() wakes up for
+  // its growth too.
   virtual std::uint64_t sent(LaneId lane) const = 0;
   static constexpr std::uint64_t kAllSent = std::numeric_limits<std::uint64_t>::max();
   // True when nothing queued on the lane still has to be read from the owner's memory: sent() counts every deposit.

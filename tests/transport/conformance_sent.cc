@@ -56,6 +56,24 @@ TEST_P(Conformance, SentGrowsInOrderToTheNumberOfDeposits) {
   EXPECT_EQ(transport_[1]->sent(lane.ends[1]), 0u) << "each end counts its own";
 }
 
+TEST_P(Conformance, WhatIsSentArrivesThoughTheLaneIsClosedAtOnce) {
+  if (GetParam().name.find("sim") != std::string::npos)
+    GTEST_SKIP() << "a simulated lane that is closed may lose what has landed and was not looked at";
+  for (const std::size_t bytes : {0u, 100u, 200'000u}) {
+    const LanePair lane = connect();
+    Places places(1, 200'000);
+    expose(1, lane.ends[1], 1, places);
+    const auto payload = bytes_from(1, bytes);
+    const std::size_t before = sink_[1].arrivals.size();
+    ASSERT_TRUE(deposit(0, lane.ends[0], frame(1, 0, bytes, 1), payload));
+    if (transport_[0]->sent(lane.ends[0]) == 0)  // small ones wait for the end of the turn
+      until("sent", [&] { return transport_[0]->sent(lane.ends[0]) == 1; });
+    transport_[0]->hide(lane.ends[0], CommunicatorId(1));
+    transport_[0]->close(lane.ends[0]);
+    until("arrival", [&] { return sink_[1].arrivals.size() == before + 1; });
+  }
+}
+
 TEST_P(Conformance, SentStaysBelowTheDepositsWhileThePeerTakesNothing) {
   const LanePair lane = connect();
   Places places(1, kBig);

@@ -19,7 +19,7 @@ SendQueue::SendQueue() : frames_(kFirstFrames) {}
 std::uint64_t SendQueue::sent() const noexcept {
   for (std::size_t i = 0; i < count_; ++i) {
     const Frame& frame = at(i);
-    if (frame.payload_bytes != 0 && (rest_.empty() || frame.payload != rest_.data())) return frame.number;
+    if (rest_.empty() || frame.payload != rest_.data()) return frame.number;
   }
   return pushed_;
 }
