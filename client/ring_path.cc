@@ -177,14 +177,14 @@ const std::byte* RingPath::fold(const RingStep& step, Call& call) {
   const kernels::FoldSpec spec = spec_of(description, core_.members());
   const std::size_t elements = step.piece.elements;
   if (step.first && !step.last) return begin(step, spec, call);
-  std::byte* partial = place(step.place);
+  const std::byte* partial = place(step.place);
   const std::byte* mine = own(step, call, scratch());
   if (!step.last) {
-    kernels::extend_partial(spec, partial, mine, elements);
-    return partial;
+    kernels::extend_partial(spec, staging(step.place), partial, mine, elements);
+    return staging(step.place);
   }
   std::byte* output = step.wanted ? output_of(step, call) : nullptr;
-  std::byte* result = output ? output : partial;
+  std::byte* result = output ? output : place(step.result_place);  // none arrives there: it is made here
   if (step.first) {
     const void* only = mine;
     kernels::fold(spec, result, {&only, 1}, elements);

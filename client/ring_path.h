@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The ring of one communicator at one worker: carries out the steps of RingCore between a lane from the rank before and
-// one to the next rank. A partial result is folded where it lies and goes on from there; a result is made, received and
-// passed on in the user's memory where it lies there as on the wire, otherwise in its place. So a call ends only when
-// the transport has read everything that this rank passes on of it. One thread, the progress agent's.
+// one to the next rank. A partial result is folded into staging and goes on from there, so that places belong to the
+// rank before alone: a frame that it sends twice spoils nothing. A result is made, received and passed on in the user's
+// memory where it lies there as on the wire, else in its place. So a call ends only when the transport has all that
+// this rank passes on of it. One thread, the progress agent's.
 //
-// Memory: two places for every number that may be under way, and as many staging buffers as one of them.
+// Memory: two places and a staging buffer for every number that may be under way.
 #pragma once
 #include <memory>
 #include <optional>

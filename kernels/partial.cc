@@ -78,22 +78,24 @@ void begin_partial(const FoldSpec& spec, void* partial, const void* contribution
   });
 }
 
-void extend_partial(const FoldSpec& spec, void* partial, const void* contribution, std::size_t count) noexcept {
+void extend_partial(const FoldSpec& spec, void* out, const void* partial, const void* contribution,
+                    std::size_t count) noexcept {
   require_defined(spec);
   const FoldSpec step = step_of(spec);
   if (direct(spec)) {
-    fold(step, partial, std::array<const void*, 2>{partial, contribution}, count);
+    fold(step, out, std::array<const void*, 2>{partial, contribution}, count);
     return;
   }
-  auto* const acc = static_cast<char*>(partial);
+  auto* const to = static_cast<char*>(out);
+  const auto* const acc = static_cast<const char*>(partial);
   const auto* const from = static_cast<const char*>(contribution);
   const std::size_t partial_bytes = dtype_bytes(step.dtype);
   const std::size_t bytes = dtype_bytes(spec.dtype);
   alignas(64) unsigned char stage[kStageBytes];
   for_each_block(spec, count, [&](std::size_t at, std::size_t length) {
     stage_contribution(spec, stage, from + at * bytes, length);
-    char* const block = acc + at * partial_bytes;
-    fold(step, block, std::array<const void*, 2>{block, stage}, length);
+    const std::size_t offset = at * partial_bytes;
+    fold(step, to + offset, std::array<const void*, 2>{acc + offset, stage}, length);
   });
 }
 

@@ -25,8 +25,9 @@ bool begins_as_is(const FoldSpec& spec) noexcept;
 // The first contribution as a partial result. The two must not overlap.
 void begin_partial(const FoldSpec& spec, void* partial, const void* contribution, std::size_t count) noexcept;
 
-// partial = partial op contribution. The two must not overlap.
-void extend_partial(const FoldSpec& spec, void* partial, const void* contribution, std::size_t count) noexcept;
+// out = partial op contribution. `out` may be the very same pointer as `partial`, otherwise nothing may overlap.
+void extend_partial(const FoldSpec& spec, void* out, const void* partial, const void* contribution,
+                    std::size_t count) noexcept;
 
 // The last contribution, then AVG's division, postscale and one rounding to spec.dtype. `out` may be the very same
 // pointer as `partial` or as `contribution`, otherwise nothing may overlap. AVG needs spec.contributors: how many came

@@ -84,7 +84,7 @@ class Transport {
   virtual bool deposit(LaneId lane, const wire::Header& header, ConstBytes payload) = 0;
 
   // How many of the frames deposited on the lane since it was adopted the transport has done with, because the network
-  // has all of them (over TCP the peer gets them though the lane is closed now) or hide() forgot them. Counts in order:
+  // has all of them (so the peer gets them though the lane is closed now) or hide() forgot them. Counts in order:
   // the payload of the n-th frame (from 1) is the owner's again once sent() >= n. Never falls, and ends at the number
   // of deposits that returned true. A lane that is gone: kAllSent. Once it has said less than all, arm() wakes up for
   // its growth too.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Direct mode through the C interface, with a coordinator and no reducer: the bits of server mode, every collective,
-// ranks that leave at different times, and differences that are told.
+// what is counted. What it shares with ring mode: api_modes_test.cc.
 #include <algorithm>
 #include <cstring>
 
@@ -31,59 +31,6 @@ TEST(ApiDirect, gives_the_bits_of_server_mode_without_any_reducer) {
             << world << " ranks, " << count;
       }
     }
-}
-
-TEST(ApiDirect, ranks_leave_when_they_like_and_the_others_get_their_results) {
-  const Pool pool(no_reducers());
-  for (int round = 0; round < 10; ++round)
-    run_ranks(
-        pool, 3,
-        [&](redsum_comm* comm, int rank) {
-          std::vector<std::int64_t> data(500'000, rank + 1);
-          if (rank == round % 3) std::this_thread::sleep_for(std::chrono::milliseconds(20));
-          ASSERT_EQ(allreduce(comm, data.data(), data.data(), data.size(), REDSUM_INT64, REDSUM_SUM), REDSUM_OK)
-              << redsum_last_error();
-          EXPECT_TRUE(std::all_of(data.begin(), data.end(), [](std::int64_t v) { return v == 6; }));
-        },
-        direct);
-}
-
-TEST(ApiDirect, communicators_of_some_ranks_work_side_by_side) {
-  const Pool pool(no_reducers());
-  run_ranks(
-      pool, 4,
-      [&](redsum_comm* world, int rank) {
-        const std::int32_t ranks[] = {3, 1};
-        float sum = static_cast<float>(rank);
-        if (rank % 2 == 1) {
-          redsum_comm* odd = nullptr;
-          ASSERT_EQ(redsum_comm_create(world, ranks, 2, &odd), REDSUM_OK) << redsum_last_error();
-          ASSERT_EQ(allreduce(odd, &sum, &sum, 1, REDSUM_FP32, REDSUM_SUM), REDSUM_OK) << redsum_last_error();
-          EXPECT_EQ(sum, 4.0f);
-          EXPECT_EQ(redsum_comm_close(odd), REDSUM_OK);
-        }
-        float all = 1;
-        ASSERT_EQ(allreduce(world, &all, &all, 1, REDSUM_FP32, REDSUM_SUM), REDSUM_OK) << redsum_last_error();
-        EXPECT_EQ(all, 4.0f);
-      },
-      direct);
-}
-
-TEST(ApiDirect, calls_that_differ_are_told_and_inputs_are_put_back) {
-  const Pool pool(no_reducers());
-  run_ranks(
-      pool, 3,
-      [&](redsum_comm* comm, int rank) {
-        std::vector<float> data(300'000, static_cast<float>(rank));
-        const std::vector<float> before = data;
-        std::string error;
-        EXPECT_EQ(allreduce(comm, data.data(), data.data(), data.size(), REDSUM_FP32,
-                            rank == 1 ? REDSUM_MAX : REDSUM_SUM, nullptr, &error),
-                  REDSUM_MISMATCH);
-        EXPECT_NE(error.find("rank 1 has max"), std::string::npos) << error;
-        EXPECT_EQ(data, before);
-      },
-      direct);
 }
 
 TEST(ApiDirect, statistics_count_what_the_own_reducer_moves) {

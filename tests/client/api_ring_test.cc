@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ring mode through the C interface: the bits of server mode in order `rank`, the documented order otherwise, every
-// collective, both modes in one job, ranks that leave at different times, and differences that are told.
+// collective, both modes in one job, and who is told what. What it shares with direct mode: api_modes_test.cc.
 #include <algorithm>
 #include <cstring>
 
@@ -177,59 +177,6 @@ TEST(ApiRing, every_collective_in_both_orders) {
   const Pool pool(no_reducers());
   for (const int world : {1, 2, 3, 4, 5, 8})
     for (const Adjust& order : {Adjust(ring), Adjust(ring_by_rank)}) run_ranks(pool, world, every_collective, order);
-}
-
-TEST(ApiRing, ranks_leave_when_they_like_and_the_others_get_their_results) {
-  const Pool pool(no_reducers());
-  for (int round = 0; round < 10; ++round)
-    run_ranks(
-        pool, 3,
-        [&](redsum_comm* comm, int rank) {
-          std::vector<std::int64_t> data(500'000, rank + 1);
-          if (rank == round % 3) std::this_thread::sleep_for(std::chrono::milliseconds(20));
-          ASSERT_EQ(allreduce(comm, data.data(), data.data(), data.size(), REDSUM_INT64, REDSUM_SUM), REDSUM_OK)
-              << redsum_last_error();
-          EXPECT_TRUE(std::all_of(data.begin(), data.end(), [](std::int64_t v) { return v == 6; }));
-        },
-        ring);
-}
-
-TEST(ApiRing, communicators_have_rings_of_their_own) {
-  const Pool pool(no_reducers());
-  run_ranks(
-      pool, 4,
-      [&](redsum_comm* world, int rank) {
-        const std::int32_t ranks[] = {3, 1, 0};
-        float sum = static_cast<float>(rank);
-        if (rank != 2) {
-          redsum_comm* some = nullptr;
-          ASSERT_EQ(redsum_comm_create(world, ranks, 3, &some), REDSUM_OK) << redsum_last_error();
-          ASSERT_EQ(allreduce(some, &sum, &sum, 1, REDSUM_FP32, REDSUM_SUM), REDSUM_OK) << redsum_last_error();
-          EXPECT_EQ(sum, 4.0f);
-          EXPECT_EQ(redsum_comm_close(some), REDSUM_OK);
-        }
-        float all = 1;
-        ASSERT_EQ(allreduce(world, &all, &all, 1, REDSUM_FP32, REDSUM_SUM), REDSUM_OK) << redsum_last_error();
-        EXPECT_EQ(all, 4.0f);
-      },
-      ring);
-}
-
-TEST(ApiRing, calls_that_differ_are_told_and_inputs_are_put_back) {
-  const Pool pool(no_reducers());
-  run_ranks(
-      pool, 3,
-      [&](redsum_comm* comm, int rank) {
-        std::vector<float> data(300'000, static_cast<float>(rank));
-        const std::vector<float> before = data;
-        std::string error;
-        EXPECT_EQ(allreduce(comm, data.data(), data.data(), data.size(), REDSUM_FP32,
-                            rank == 1 ? REDSUM_MAX : REDSUM_SUM, nullptr, &error),
-                  REDSUM_MISMATCH);
-        EXPECT_NE(error.find("rank 1 has max"), std::string::npos) << error;
-        EXPECT_EQ(data, before);
-      },
-      ring);
 }
 
 TEST(ApiRing, a_rank_in_another_mode_is_told) {

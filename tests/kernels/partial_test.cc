@@ -19,7 +19,18 @@ std::string travel(const FoldSpec& spec, std::vector<Buffer> inputs, std::size_t
   } else {
     begin_partial(spec, partial.data(), inputs[0].data(), count);
   }
-  for (std::size_t k = 1; k + 1 < inputs.size(); ++k) extend_partial(spec, partial.data(), inputs[k].data(), count);
+  for (std::size_t k = 1; k + 1 < inputs.size(); ++k) {
+    if (k % 2 == 0) {  // in place
+      extend_partial(spec, partial.data(), partial.data(), inputs[k].data(), count);
+      continue;
+    }
+    Buffer next(kept, count, 1);
+    const std::string before = partial.content();
+    extend_partial(spec, next.data(), partial.data(), inputs[k].data(), count);
+    if (partial.content() != before) return "a partial result that was only to be read has changed";
+    std::copy_n(next.data(), next.bytes(), partial.data());
+    if (!next.guards_intact()) return "wrote outside the next partial result";
+  }
   Buffer& last = inputs.back();
   Buffer separate(spec.dtype, count);
   unsigned char* const out = where == Out::separate              ? separate.data()
@@ -175,7 +186,7 @@ TEST(Partial, OneFoldPerStepWhereNothingIsConverted) {
     const std::uint64_t before = isa_work(active_isa()).calls;
     begin_partial(spec, partial.data(), inputs[0].data(), kCount);
     EXPECT_EQ(isa_work(active_isa()).calls - before, 0U) << dtype_name(spec.dtype);
-    extend_partial(spec, partial.data(), inputs[1].data(), kCount);
+    extend_partial(spec, partial.data(), partial.data(), inputs[1].data(), kCount);
     EXPECT_EQ(isa_work(active_isa()).calls - before, 1U) << dtype_name(spec.dtype);
     finish_partial(spec, partial.data(), partial.data(), inputs[2].data(), kCount);
     EXPECT_EQ(isa_work(active_isa()).calls - before, 2U) << dtype_name(spec.dtype);
@@ -185,7 +196,7 @@ TEST(Partial, OneFoldPerStepWhereNothingIsConverted) {
 TEST(PartialDeathTest, BugsOfTheCallerAbort) {
   std::uint16_t x[4] = {}, y[4] = {};
   EXPECT_DEATH(begin_partial({DType::complex64, Op::max}, x, y, 1), "not defined");
-  EXPECT_DEATH(extend_partial({DType::int16, Op::sum, 0, 2.0}, x, y, 1), "not defined");
+  EXPECT_DEATH(extend_partial({DType::int16, Op::sum, 0, 2.0}, x, x, y, 1), "not defined");
   EXPECT_DEATH(begin_partial({DType::bf16, static_cast<Op>(9)}, x, y, 1), "not defined");
   EXPECT_DEATH(finish_partial({static_cast<DType>(99), Op::sum}, x, x, y, 0), "not defined");
   EXPECT_DEATH(finish_partial({DType::int16, Op::avg}, x, x, y, 1), "contributors");

@@ -259,7 +259,8 @@ void Fabric::break_protocol(std::uint32_t index, unsigned side, const Status& wh
 std::uint64_t Fabric::sent(Direction& way) {
   for (std::size_t i = 0; i < way.frames.size(); ++i) {
     const Frame& frame = way.frames[i];
-    if (!frame.copy && frame.landed < frame.header.payload_bytes) return frame.number;
+    const std::uint32_t bytes = frame.header.payload_bytes;
+    if (!frame.copy && (bytes == 0 || frame.landed < bytes)) return frame.number;
   }
   return way.deposits;
 }

@@ -80,7 +80,9 @@ void Fabric::close(std::uint32_t index, unsigned side, DurationNs notice_ns) {
   Direction& way = lane.ways[side];
   lane.notice = {kNever, kNever};
   (side == 0 ? lane.notice.right_ns : lane.notice.left_ns) = notice_ns == kNever ? kNever : notice_ns + draw(way.delay);
-  const std::size_t begun = !way.frames.empty() && way.frames[0].landed > 0 ? 1 : 0;
+  std::size_t begun = !way.frames.empty() && way.frames[0].landed > 0 ? 1 : 0;
+  for (std::size_t i = begun; i < way.frames.size(); ++i)
+    if (way.frames[i].copy) begun = i + 1;  // the network had it when the communicator was hidden
   const std::size_t sent = begun + random.below(way.frames.size() - begun + 1);
   copy_first(way, sent);
   way.frames.cut_to(sent);
