@@ -3,9 +3,9 @@
 //   e2e_worker loop COUNT CALLS [TENSORS]   CALLS all-reduces of COUNT fp32 in TENSORS pieces, each result checked
 //   e2e_worker idle                         one all-reduce, then waits for a line on stdin, then one more
 //   e2e_worker hash COUNT                   one all-reduce whose sum depends on the order of addition; prints its hash
-//   e2e_worker wait SECONDS                 a line on stdin, then one all-reduce, of which redsum_wait waits so long at
-//   first e2e_worker subgroup                     makes a communicator, uses the world; then rank 0 dies and the others
-//   use it
+//   e2e_worker wait SECONDS                 a line on stdin, then one all-reduce; waits for it so long first
+//   e2e_worker subgroup                     makes a communicator, uses the world; at a line of input rank 0 dies and
+//                                           the others use it
 // Prints "ready" after the first result and "done". Ends with 6 when the library changed a signal's handling, with 3
 // and "error: CODE: TEXT" when a call fails, with 4 when a result is wrong or an input was changed by a failed call.
 #include <signal.h>
@@ -92,6 +92,8 @@ class Worker {
     redsum_handle_free(handle);
     if (status != REDSUM_OK) return failed(status, redsum_last_error());
     say_ready();
+    char line[16];
+    if (!std::fgets(line, sizeof line, stdin)) return 5;
     if (rank_ == 0) ::_exit(0);
     const auto begun = std::chrono::steady_clock::now();
     float value = 1;

@@ -146,3 +146,9 @@ def resident_bytes(pid, field="VmRSS"):
 
 def descriptors(pid):
     return len(list(Path(f"/proc/{pid}/fd").iterdir()))
+
+
+def ready(workers):
+    """Every worker has the result of its first call."""
+    for worker in workers:
+        worker.line("^ready$")

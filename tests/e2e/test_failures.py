@@ -3,14 +3,9 @@
 import time
 
 import pytest
-from processes import SLOW, START_LIMIT_S, until
+from processes import SLOW, START_LIMIT_S, ready, until
 
 LIMIT_S = 2 * SLOW  # a killed process is noticed at once; 2 s is the bound
-
-
-def ready(workers):
-    for worker in workers:
-        worker.line("^ready$")
 
 
 @pytest.mark.parametrize("count", [1000, 4000000])
