@@ -72,6 +72,23 @@ TEST_P(Conformance, WhatIsSentArrivesThoughTheLaneIsClosedAtOnce) {
   }
 }
 
+// A socket that is closed over bytes it has not read tells the peer to forget what it has not read either.
+TEST_P(Conformance, WhatIsSentArrivesThoughTheLaneIsClosedOverUnreadFrames) {
+  const LanePair lane = connect();
+  Places places(1, 200'000), back(1, 200'000);
+  expose(1, lane.ends[1], 1, places);
+  expose(0, lane.ends[0], 1, back);
+  const auto payload = bytes_from(1, 200'000), unread = bytes_from(2, 200'000);
+  ASSERT_TRUE(deposit(0, lane.ends[0], frame(1, 0, 200'000, 1), payload));
+  ASSERT_TRUE(deposit(1, lane.ends[1], frame(1, 0, 200'000, 2), unread));
+  if (transport_[0]->sent(lane.ends[0]) == 0) until("sent", [&] { return transport_[0]->sent(lane.ends[0]) == 1; });
+  transport_[0]->hide(lane.ends[0], CommunicatorId(1));
+  transport_[0]->close(lane.ends[0]);
+  until("arrival", [&] { return sink_[1].arrivals.size() == 1; });
+  EXPECT_EQ(sink_[1].arrivals[0].payload, payload);
+  until("the end of the lane", [&] { return !sink_[1].losses.empty(); });
+}
+
 TEST_P(Conformance, SentStaysBelowTheDepositsWhileThePeerTakesNothing) {
   const LanePair lane = connect();
   Places places(1, kBig);

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Lanes over an epoll set of their own: poll() asks it without waiting and moves what is ready, arm() lets the thread's
 // loop watch the set itself. Edges, so that a lane costs no system call but its transfers.
+#include <poll.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
@@ -15,6 +17,7 @@
 #include <vector>
 
 #include "transport/base/check.h"
+#include "transport/base/time.h"
 #include "transport/tcp/address.h"
 #include "transport/tcp/lane.h"
 #include "transport/tcp/links.h"
@@ -34,6 +37,11 @@ constexpr std::size_t kScratchBytes = 64u << 10;
 // Small frames wait for the end of the owner's turn, so that several leave in one system call; from so many queued
 // bytes on the kernel works better at once, while the owner prepares more.
 constexpr std::size_t kSendNowBytes = 32u << 10;
+// A lane that the owner closed is read, and what comes is dropped, until the peer has ended it too: a socket that is
+// closed over unread bytes makes the peer's kernel forget what the peer has not read yet. At most so many bytes, and
+// when the transport ends at most so long.
+constexpr std::size_t kFarewellBytes = 64u << 20;
+constexpr DurationNs kFarewellLimit = kSecond;
 
 struct Lane {
   LaneId id;
@@ -41,7 +49,9 @@ struct Lane {
   std::string peer;
   SendQueue out;
   FrameReader in;
-  bool dead = false;      // closed or reported lost; freed at the end of the poll
+  bool dead = false;     // closed or reported lost; freed at the end of the poll,
+  bool leaving = false;  // or when the peer has ended it
+  std::size_t dropped = 0;
   bool readable = false;  // in the list of lanes to read
   bool unsent = false;    // in the list of lanes to send
   bool full = false;      // the socket takes no more until its next edge
@@ -54,7 +64,10 @@ class TcpTransport final : public transport::Transport {
   TcpTransport(Loop& loop, LaneSink& sink, int epoll_descriptor)
       : sink_(sink), epoll_(epoll_descriptor), watch_(std::make_shared<Watch>(loop)), scratch_(kScratchBytes) {}
   Status begin() { return watch_->start(epoll_); }
-  ~TcpTransport() override { watch_->stop(); }
+  ~TcpTransport() override {
+    wait_for_farewells();
+    watch_->stop();
+  }
 
   LaneId adopt(std::unique_ptr<Link> link) override;
   void expose(LaneId lane, CommunicatorId communicator, const PlaceTable& places) override {
@@ -81,7 +94,7 @@ class TcpTransport final : public transport::Transport {
     return found != lanes_.end() && found->second->in.in_payload();
   }
   void close(LaneId lane) override {
-    if (Lane* const found = find(lane)) bury(*found);
+    if (Lane* const found = find(lane)) leave(*found);
   }
   std::string peer_address(LaneId lane) const override {
     const auto found = lanes_.find(lane.value);
@@ -123,11 +136,16 @@ class TcpTransport final : public transport::Transport {
   void send_unsent();
   void lose(Lane& lane, const Status& why);
   void bury(Lane& lane);
+  void end(Lane& lane);
+  void leave(Lane& lane);
+  void drop_arrivals(Lane& lane);
+  void wait_for_farewells();
 
   LaneSink& sink_;
   const int epoll_;  // owned by watch_
   std::shared_ptr<Watch> watch_;
   std::unordered_map<std::uint64_t, std::unique_ptr<Lane>> lanes_;
+  std::vector<std::unique_ptr<Lane>> leaving_;
   std::vector<std::unique_ptr<Lane>> dead_;  // lists and callbacks may still point to them until the poll ends
   std::vector<Lane*> readable_, reading_;    // reading_: of this poll
   std::vector<Lane*> unsent_, sending_;
@@ -190,6 +208,10 @@ void TcpTransport::collect_events() {
   for (int i = 0; i < count; ++i) {
     Lane& lane = *static_cast<Lane*>(events[static_cast<std::size_t>(i)].data.ptr);
     const std::uint32_t what = events[static_cast<std::size_t>(i)].events;
+    if (lane.leaving) {
+      drop_arrivals(lane);
+      continue;
+    }
     if (what & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) lane.ended = true;
     if (what & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR)) mark_readable(lane);
     if ((what & EPOLLOUT) && std::exchange(lane.full, false) && !lane.out.empty()) send(lane);
@@ -240,14 +262,55 @@ void TcpTransport::lose(Lane& lane, const Status& why) {
 void TcpTransport::bury(Lane& lane) {
   lane.dead = true;
   lane.in.stop();
+  end(lane);
+  const auto found = lanes_.find(lane.id.value);
+  dead_.push_back(std::move(found->second));
+  lanes_.erase(found);
+}
+
+void TcpTransport::end(Lane& lane) {
   // Said to the kernel before the descriptor goes: a child process that was forked holds a copy of it, which would keep
   // the connection open and its events coming.
   ::epoll_ctl(epoll_, EPOLL_CTL_DEL, lane.socket.descriptor(), nullptr);
   ::shutdown(lane.socket.descriptor(), SHUT_RDWR);
   lane.socket = Socket();
+}
+
+void TcpTransport::leave(Lane& lane) {
+  if (lane.ended || !lane.send_error.ok()) return bury(lane);
+  lane.dead = lane.leaving = true;
+  lane.in.stop();
+  ::shutdown(lane.socket.descriptor(), SHUT_WR);
   const auto found = lanes_.find(lane.id.value);
-  dead_.push_back(std::move(found->second));
+  leaving_.push_back(std::move(found->second));
   lanes_.erase(found);
+  drop_arrivals(lane);  // they have had their edge
+}
+
+void TcpTransport::drop_arrivals(Lane& lane) {
+  for (;;) {
+    const ssize_t got = ::recv(lane.socket.descriptor(), scratch_.data(), scratch_.size(), MSG_DONTWAIT);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0 && errno == EAGAIN) return;
+    lane.dropped += static_cast<std::size_t>(std::max<ssize_t>(got, 0));
+    if (got > 0 && lane.dropped < kFarewellBytes) continue;
+    break;
+  }
+  end(lane);
+  const auto found =
+      std::find_if(leaving_.begin(), leaving_.end(), [&](const auto& other) { return other.get() == &lane; });
+  dead_.push_back(std::move(*found));
+  leaving_.erase(found);
+}
+
+void TcpTransport::wait_for_farewells() {
+  const TimeNs until = monotonic_now() + kFarewellLimit;
+  while (!leaving_.empty()) {
+    const DurationNs left = until - monotonic_now();
+    if (left <= 0) return;
+    pollfd waits{leaving_.front()->socket.descriptor(), POLLIN, 0};
+    if (::poll(&waits, 1, static_cast<int>(left / kMillisecond) + 1) > 0) drop_arrivals(*leaving_.front());
+  }
 }
 
 bool TcpTransport::arm() {
