@@ -15,7 +15,7 @@ using client::guarded;
 using client::invalid;
 using client::options_or_default;
 
-namespace {
+namespace redsum::client {
 
 Status submit(redsum_comm& comm, CallPtr call, redsum_handle** handle) {
   REDSUM_RETURN_IF_ERROR(comm.job->route(comm.members, call->description));
@@ -27,7 +27,7 @@ Status submit(redsum_comm& comm, CallPtr call, redsum_handle** handle) {
   auto owner = std::make_unique<redsum_handle>(call, key.empty() ? nullptr : comm.keys);
   std::lock_guard lock(comm.mutex);
   comm.forget_completed();
-  call->sequence = comm.next_sequence++;
+  call->sequence = call->description.kind == wire::Kind::send ? kOwnSequences | comm.next_own++ : comm.next_sequence++;
   call->submitted = monotonic_now();
   call->deadline = call->submitted + call->timeout;
   comm.pending.push_back(call);
@@ -35,6 +35,10 @@ Status submit(redsum_comm& comm, CallPtr call, redsum_handle** handle) {
   *handle = owner.release();
   return {};
 }
+
+}  // namespace redsum::client
+
+namespace {
 
 // One collective as a caller asks for it.
 struct Request {
@@ -177,7 +181,7 @@ const char* redsum_handle_error(const redsum_handle* handle) {
 }
 
 uint64_t redsum_handle_sequence(const redsum_handle* handle) {
-  return handle->call->sequence;
+  return handle->call->sequence & ~client::kOwnSequences;
 }
 
 uint32_t redsum_handle_contributors(const redsum_handle* handle) {

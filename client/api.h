@@ -23,8 +23,9 @@ struct redsum_comm {
   std::uint32_t rank = 0;              // own, in the communicator
   std::shared_ptr<redsum::client::KeysInUse> keys = std::make_shared<redsum::client::KeysInUse>();
 
-  std::mutex mutex;  // submissions: sequence and hand-over are one step
-  redsum::Sequence next_sequence = 0;
+  std::mutex mutex;                             // submissions: sequence and hand-over are one step
+  redsum::Sequence next_sequence = 0;           // of collectives, the same on every rank
+  redsum::Sequence next_own = 0;                // of sends and receives
   std::deque<redsum::client::CallPtr> pending;  // completed ones leave at the front
   std::uint64_t completed = 0, failed = 0;      // of those that left `pending`
 
@@ -52,6 +53,9 @@ struct redsum_handle {
 };
 
 namespace redsum::client {
+
+// Checks that the call can be carried out now and hands it over; fills in sequence and deadline.
+Status submit(redsum_comm& comm, CallPtr call, redsum_handle** handle);
 
 redsum_status report(const Status& status);  // and keeps the text for redsum_last_error()
 const char* last_error_text();               // of this thread

@@ -171,7 +171,7 @@ redsum_status redsum_stats(redsum_comm* comm, redsum_statistics* statistics) {
     {
       std::lock_guard lock(comm->mutex);
       comm->forget_completed();
-      all.calls_submitted = comm->next_sequence;
+      all.calls_submitted = comm->next_sequence + comm->next_own;
       all.calls_completed = comm->completed;
       all.calls_failed = comm->failed;
     }

@@ -24,6 +24,15 @@ void for_pieces(const Call& call, std::uint64_t offset, std::uint64_t count, Vis
 
 }  // namespace
 
+std::string Call::name() const {
+  if (description.kind != wire::Kind::send)
+    return "call " + std::to_string(sequence) + " (" + description.to_string() + ")";
+  const std::string what =
+      " of " + std::to_string(description.count) + " " + std::string(dtype_name(description.dtype));
+  return outgoing.empty() ? "receive" + what + " from rank " + std::to_string(incoming.front().rank)
+                          : "send" + what + " to rank " + std::to_string(outgoing.front().rank);
+}
+
 bool Call::wait_until(TimeNs limit) {
   if (done()) return true;
   std::unique_lock lock(mutex_);

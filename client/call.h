@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <vector>
 
 #include "client/core/chunk_layout.h"
@@ -26,6 +27,18 @@ struct Tensor {
   std::uint64_t first = 0;  // its first element in the call
 };
 
+// What this rank has for `rank` in an exchange, or wants from it; the memory is the user's.
+struct OutgoingPart {
+  std::uint32_t rank = 0;
+  const std::byte* from = nullptr;
+  std::uint64_t elements = 0;
+};
+struct IncomingPart {
+  std::uint32_t rank = 0;
+  std::byte* to = nullptr;
+  std::uint64_t elements = 0;
+};
+
 class Call {
  public:
   using Callback = std::function<void(const Status&)>;
@@ -33,11 +46,15 @@ class Call {
   // -- set before submission, constant after
   wire::CallDescription description;
   Sequence sequence = 0;
-  std::vector<Tensor> tensors;  // without empty ones, ascending by `first`
-  bool in_place = false;        // some output is its input
+  std::vector<Tensor> tensors;         // without empty ones, ascending by `first`
+  bool in_place = false;               // some output is its input
+  std::vector<OutgoingPart> outgoing;  // of an exchange, which has no tensors. The own part in both: it is copied
+  std::vector<IncomingPart> incoming;
   bool rollback = true;
   TimeNs submitted = 0, deadline = kNever;
   DurationNs timeout = 0;  // for messages
+
+  std::string name() const;  // "call 7 (barrier)", "receive of 5 fp32 from rank 1"
 
   // -- the progress agent's alone: the layout, and copies of the input by chunk, dtype as the user's; see ProgressAgent
   ChunkLayout layout;

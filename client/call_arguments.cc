@@ -48,13 +48,16 @@ Status fill_options(const redsum_call_options& options, DurationNs default_timeo
   if (options.wire_dtype >= 0 && static_cast<DType>(options.wire_dtype) != description.dtype) {
     const auto wire_dtype = static_cast<DType>(options.wire_dtype);
     if (description.dtype != DType::fp32 || (wire_dtype != DType::bf16 && wire_dtype != DType::fp16) ||
-        (wire::has_one_source(description.kind)))
+        wire::has_one_source(description.kind) || wire::is_exchange(description.kind))
       return {Code::unsupported, "wire dtype " + std::string(dtype_name(wire_dtype)) + " for a " +
                                      std::string(wire::kind_name(description.kind)) + " of " +
                                      std::string(dtype_name(description.dtype)) +
                                      "; reductions of fp32 may travel as bf16 or fp16"};
     description.wire_dtype = wire_dtype;
   }
+  if (wire::is_exchange(description.kind) && (options.prescale != 1.0 || options.postscale != 1.0))
+    return {Code::unsupported,
+            "scale factors for a " + std::string(wire::kind_name(description.kind)) + "; reductions have them"};
   description.prescale = options.prescale;
   description.postscale = options.postscale;
   if (!kernels::fold_defined({description.wire_dtype, description.op, 0, options.prescale, options.postscale}))
@@ -72,10 +75,6 @@ Status fill_options(const redsum_call_options& options, DurationNs default_timeo
   return {};
 }
 
-namespace {
-
-constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 62;  // of one call
-
 Status check_alignment(const std::string& name, DType dtype, std::uintptr_t address) {
   const std::size_t bytes = dtype_bytes(dtype);
   const std::size_t alignment = std::min<std::size_t>(bytes, dtype_is_complex(dtype) ? bytes / 2 : 8);
@@ -83,8 +82,6 @@ Status check_alignment(const std::string& name, DType dtype, std::uintptr_t addr
   return invalid(name + ": an address is not a multiple of " + std::to_string(alignment) + " bytes, as " +
                  std::string(dtype_name(dtype)) + " needs");
 }
-
-}  // namespace
 
 // Results come in any order and may land before all inputs were read: no piece may lie where another is written.
 static Status check_pieces(const Call& call, bool reads, bool writes) {

@@ -3,6 +3,8 @@
 // value and what is expected.
 #pragma once
 #include <cstddef>
+#include <cstdint>
+#include <string>
 
 #include "client/call.h"
 #include "client/redsum.h"
@@ -23,6 +25,9 @@ Status fill_options(const redsum_call_options& options, DurationNs default_timeo
 
 // Fills tensors and count. `reads`, `writes`: whether this rank's inputs and outputs are used at all.
 Status fill_tensors(const redsum_tensor* tensors, std::size_t count, bool reads, bool writes, Call& call);
+
+inline constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 62;  // of one call
+Status check_alignment(const std::string& name, DType dtype, std::uintptr_t address);
 
 // The buffers of a reduce_scatter (input: all parts, output: this rank's) or an all_gather (the other way round).
 struct PartsArguments {

@@ -48,8 +48,9 @@ std::size_t Job::Worker::do_work(TimeNs now) {
 // Reports come on the progress thread; what they lead to happens on the control thread.
 ProgressAgent::Reports Job::reports() {
   return {
-      [this](CommunicatorId id, Sequence sequence, const wire::CallDescription& call) {
-        loop_.post([=, this] { send(wire::Waiting{id.value, sequence, call}); });
+      [this](CommunicatorId id, Sequence sequence, const wire::CallDescription& call,
+             const std::vector<std::uint32_t>& awaits) {
+        loop_.post([=, this] { send(wire::Waiting{id.value, sequence, call, awaits}); });
       },
       [this](const wire::ReducerInfo& reducer, const Status& why) {
         loop_.post([this, instance = reducer.instance, text = why.text()] { send(wire::LaneLost{instance, text}); });
@@ -60,7 +61,9 @@ ProgressAgent::Reports Job::reports() {
         closed_.emplace(id, why);
         any_closed_.store(true, std::memory_order_release);
       },
-      [this](CommunicatorId id, std::uint32_t rank) { loop_.post([=, this] { open_peer_lane(id, rank); }); },
+      [this](CommunicatorId id, std::uint32_t rank, wire::Purpose purpose) {
+        loop_.post([=, this] { open_peer_lane(id, rank, purpose); });
+      },
       [this](CommunicatorId id, Sequence sequence) {
         loop_.post([=, this] { send(wire::Mismatched{options_.job_id, id.value, sequence}); });
       },
@@ -106,13 +109,13 @@ Status Job::listen() {
   return {};
 }
 
-void Job::open_peer_lane(CommunicatorId id, std::uint32_t rank) {
+void Job::open_peer_lane(CommunicatorId id, std::uint32_t rank, wire::Purpose purpose) {
   if (!peers_) return;
-  peers_->dial(id, rank, monotonic_now() + options_.connect_timeout,
+  peers_->dial(id, rank, purpose, monotonic_now() + options_.connect_timeout,
                [this, id, rank](Result<std::unique_ptr<transport::Link>> link) {
                  auto shared = std::make_shared<Result<std::unique_ptr<transport::Link>>>(std::move(link));
                  progress_thread_.loop().post([this, id, rank, shared] {
-                   if (*shared) return worker_.progress.adopt_peer(id, std::move(**shared));
+                   if (*shared) return worker_.progress.adopt_peer(id, rank, std::move(**shared));
                    const wire::WorkerInfo& worker = record_.workers[rank];
                    worker_.progress.fail_here(
                        id, {Code::peer_lost, "no lane to rank " + std::to_string(rank) + " (" + worker.host + " at " +
@@ -123,11 +126,15 @@ void Job::open_peer_lane(CommunicatorId id, std::uint32_t rank) {
 
 Status Job::route(const std::vector<std::uint32_t>& members, wire::CallDescription& call) const {
   if (record_.settings.mode == wire::Mode::ring) call.via = wire::Via::ring;
-  if (call.via != wire::Via::ring || members.size() == 1) return {};
+  const bool exchange = wire::is_exchange(call.kind);
+  if (exchange) call.via = wire::Via::reducers;  // it has no fold, and is the same call in every mode
+  if ((!exchange && call.via != wire::Via::ring) || members.size() == 1) return {};
   for (const std::uint32_t rank : members)
     if (record_.workers[rank].address.empty())
       return {Code::unsupported, "rank " + std::to_string(rank) + " (" + record_.workers[rank].host +
-                                     ") takes no lanes of other workers, which the ring needs: set REDSUM_SECRET_FILE "
+                                     ") takes no lanes of other workers, which " +
+                                     (exchange ? std::string(wire::kind_name(call.kind)) : "the ring") +
+                                     " needs: set REDSUM_SECRET_FILE "
                                      "or REDSUM_INSECURE=1 there, and REDSUM_DATA_ADDRESS if it finds no address"};
   return {};
 }
@@ -295,7 +302,7 @@ void Job::handle(const wire::Describe& message) {
     const wire::CallDescription* call =
         worker_.progress.describe(CommunicatorId(message.communicator), message.sequence);
     if (!call) return;
-    loop_.post([this, answer = wire::Waiting{message.communicator, message.sequence, *call}] { send(answer); });
+    loop_.post([this, answer = wire::Waiting{message.communicator, message.sequence, *call, {}}] { send(answer); });
   });
 }
 

@@ -37,7 +37,7 @@ class Job {
   void leave(std::uint64_t calls);
 
   Status closed(CommunicatorId id) const;  // ok, or the error that closed it; cheap while nothing is closed
-  // Fills in who folds the call. unsupported where the ring is asked for and some member takes no lanes of others.
+  // Fills in who folds the call. unsupported where it needs lanes between workers and some member takes none.
   Status route(const std::vector<std::uint32_t>& members, wire::CallDescription& call) const;
   void submit(CommunicatorId id, CallPtr call);
   transport::Transport::Counters counters();
@@ -74,7 +74,7 @@ class Job {
   void open_lane(std::size_t shard);
   void on_lane(std::size_t shard, Result<std::unique_ptr<transport::Link>> link);
   void start_data_path();
-  void open_peer_lane(CommunicatorId id, std::uint32_t rank);
+  void open_peer_lane(CommunicatorId id, std::uint32_t rank, wire::Purpose purpose);
   void beat();
   void coordinator_lost(const Status& why);
   void end(const Status& why);

@@ -44,6 +44,11 @@ std::vector<ShardAddress> shard_order(const wire::EpochRecord& record) {
   return order;
 }
 
+std::optional<Rank> ProgressAgent::Communicator::rank_of(std::uint32_t of_job) const {
+  const auto at = std::find(members.begin(), members.end(), of_job);
+  return at == members.end() ? std::nullopt : std::optional(Rank(static_cast<std::uint32_t>(at - members.begin())));
+}
+
 std::byte* ProgressAgent::Communicator::landing(std::size_t shard, std::size_t place) const {
   return memory.data() + (shard * places + place) * stride + wire::kHeaderBytes;
 }
@@ -131,6 +136,8 @@ void ProgressAgent::end(Communicator& communicator, const Status& why, Origin or
     for (const LaneEnd& lane : lanes_)
       if (lane.open && communicator.core) transport_->hide(lane.id, communicator.id);
     if (communicator.ring) communicator.ring->close();
+    for (Exchange* exchange : {&communicator.exchange, &communicator.pairs})
+      if (exchange->path) exchange->path->close();
   }
   auto calls = std::move(communicator.calls);
   communicator.calls.clear();
@@ -167,6 +174,7 @@ void ProgressAgent::submit(CommunicatorId id, CallPtr call) {
   wake_at(std::min(last_call_ + kTick, call->deadline));
   Call& pending = *call;
   communicator->calls.emplace(pending.sequence, std::move(call));
+  if (wire::is_exchange(pending.description.kind)) return submit_to_exchange(*communicator, pending);
   if (pending.description.via == wire::Via::ring) return submit_to_ring(*communicator, pending);
   pending.layout = communicator->core->submit(pending.sequence, pending.description);
   pump(*communicator);
@@ -247,7 +255,9 @@ void ProgressAgent::redirect(Communicator& communicator, const Call& call, const
 
 void ProgressAgent::on_arrival(transport::LaneId lane, const wire::Header& header, Bytes payload) {
   Communicator* communicator = find(CommunicatorId(header.communicator));
-  if (!communicator || !communicator->closed.ok() || ring_arrival(*communicator, lane, header, payload)) return;
+  if (!communicator || !communicator->closed.ok() || ring_arrival(*communicator, lane, header, payload) ||
+      exchange_arrival(*communicator, lane, header, payload))
+    return;
   std::size_t shard = 0;
   while (shard < lanes_.size() && !(lanes_[shard].open && lanes_[shard].id == lane)) ++shard;
   if (shard == lanes_.size()) return;
@@ -284,7 +294,8 @@ void ProgressAgent::finish(Communicator& communicator, Sequence sequence) {
     for (const Tensor& tensor : call->tensors)
       if (is_source(*call, tensor, communicator.rank) && tensor.output && tensor.output != tensor.input)
         std::memcpy(tensor.output, tensor.input, tensor.count * dtype_bytes(description.dtype));
-  call->complete({}, static_cast<std::uint32_t>(communicator.members.size()));
+  const bool of_two = description.kind == wire::Kind::send;
+  call->complete({}, of_two ? 2u : static_cast<std::uint32_t>(communicator.members.size()));
 }
 
 void ProgressAgent::roll_back(Call& call) {
@@ -303,7 +314,7 @@ void ProgressAgent::drop_backups(Call& call) {
 }
 
 void ProgressAgent::on_lane_lost(transport::LaneId lane, const Status& why) {
-  if (ring_lane_lost(lane, why)) return;
+  if (ring_lane_lost(lane, why) || exchange_lane_lost(lane, why)) return;
   for (std::size_t shard = 0; shard < lanes_.size(); ++shard) {
     if (!lanes_[shard].open || lanes_[shard].id != lane) continue;
     lanes_[shard].open = false;
@@ -333,11 +344,13 @@ bool ProgressAgent::busy() const {
 
 void ProgressAgent::tick(TimeNs now) {
   if (rings_) settle_rings();
+  if (exchanges_) settle_exchanges();
   if (now < next_tick_) return;
   next_tick_ = kNever;
   if (now >= grace_until_) fail_all(grace_error_);
   for (auto& communicator : communicators_) {
     check_ring(*communicator, now);
+    check_exchanges(*communicator, now);
     check_deadlines(*communicator, now);
   }
   if (grace_until_ != kNever) wake_at(grace_until_);
@@ -351,9 +364,10 @@ void ProgressAgent::tick(TimeNs now) {
 }
 
 Status ProgressAgent::timeout_error(const Communicator& communicator, const Call& call, TimeNs now) const {
-  std::string text = "call " + std::to_string(call.sequence) + " (" + call.description.to_string() +
-                     ") is not complete after " + seconds(now - call.submitted) + "; operation_timeout is " +
-                     seconds(call.timeout);
+  std::string text = call.name() + " is not complete after " + seconds(now - call.submitted) +
+                     "; operation_timeout is " + seconds(call.timeout);
+  if (wire::is_exchange(call.description.kind))
+    return {Code::timeout, text + exchange_of(communicator, call.description.kind).path->waits_for(call.sequence)};
   if (communicator.stalled_sequence == call.sequence && communicator.missing_count != 0) {
     text += "; ranks that have not submitted it:";
     for (const std::uint32_t rank : communicator.missing) text += " " + std::to_string(rank);
@@ -376,7 +390,7 @@ void ProgressAgent::check_deadlines(Communicator& communicator, TimeNs now) {
   const TimeNs since = std::max(communicator.last_progress, call->submitted);
   if (now - since >= kStallAfter && now - communicator.last_stall_report >= kStallAgain) {
     communicator.last_stall_report = now;
-    reports_.on_stall(communicator.id, oldest, call->description);
+    reports_.on_stall(communicator.id, oldest, call->description, awaited_lanes(communicator, *call));
   }
 }
 

@@ -12,12 +12,14 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "client/block_pool.h"
 #include "client/call.h"
 #include "client/core/communicator_core.h"
+#include "client/exchange_path.h"
 #include "client/ring_path.h"
 #include "transport/base/region.h"
 #include "transport/transport.h"
@@ -37,14 +39,17 @@ class ProgressAgent final : public transport::LaneSink {
   using Clock = std::function<TimeNs()>;
   struct Reports {
     // The oldest call of a communicator has made no progress for a while; repeated once a second.
-    std::function<void(CommunicatorId, Sequence, const wire::CallDescription&)> on_stall;
+    // `awaits`: of a receive, the rank whose lane is not there yet.
+    std::function<void(CommunicatorId, Sequence, const wire::CallDescription&,
+                       const std::vector<std::uint32_t>& awaits)>
+        on_stall;
     // A lane broke. If nothing else ends the communicators within kLaneGrace, this agent does.
     std::function<void(const wire::ReducerInfo&, const Status&)> on_lane_lost;
     // A communicator was closed by an error; all its calls have ended. `here`: the error arose in this process, so the
     // other members have to be told.
     std::function<void(CommunicatorId, const Status&, bool here)> on_closed;
-    // The ring of a communicator needs a lane to this rank of the job: adopt_peer(), or fail_here().
-    std::function<void(CommunicatorId, std::uint32_t rank)> on_peer_wanted;
+    // A communicator needs a lane to this rank of the job, for its ring or an exchange: adopt_peer(), or fail_here().
+    std::function<void(CommunicatorId, std::uint32_t rank, wire::Purpose)> on_peer_wanted;
     // The rank before in the ring asked for something else in this call.
     std::function<void(CommunicatorId, Sequence)> on_disagreement;
   };
@@ -62,9 +67,9 @@ class ProgressAgent final : public transport::LaneSink {
   void adopt(std::size_t shard, std::unique_ptr<transport::Link> link);  // index in shard_order()
   // members[i] = rank in the job of the communicator's rank i.
   Status open_communicator(CommunicatorId id, Rank rank, std::vector<std::uint32_t> members);
-  // Lanes of a ring: the one that was wanted, and one that another worker dialled, whose hello names the communicator
-  // (it may be opened here later).
-  void adopt_peer(CommunicatorId id, std::unique_ptr<transport::Link> link);
+  // Lanes between workers: one that was wanted, to this rank of the job, and one that another worker dialled, whose
+  // hello names the communicator (it may be opened here later).
+  void adopt_peer(CommunicatorId id, std::uint32_t rank, std::unique_ptr<transport::Link> link);
   void adopt_accepted(std::unique_ptr<transport::Link> link);
   void close_communicator(CommunicatorId id, const Status& pending);  // calls still pending end with that error
   // Closes one communicator (or all) with an error: pending calls end with it, inputs intact, later ones too.
@@ -84,6 +89,12 @@ class ProgressAgent final : public transport::LaneSink {
   void on_lane_lost(transport::LaneId lane, const Status& why) override;
 
  private:
+  // Collectives and sends have one each: they match apart.
+  struct Exchange {
+    wire::Purpose lanes = wire::Purpose::exchange_lane;
+    std::unique_ptr<ExchangePath> path;  // from its first use on
+    TimeNs blocked_until = kNever;       // a call needs a lane that is lost, and ends then
+  };
   struct Communicator {
     CommunicatorId id;
     Rank rank;
@@ -92,6 +103,7 @@ class ProgressAgent final : public transport::LaneSink {
     std::unique_ptr<RingPath> ring;          // from its first use on
     Status ring_trouble;                     // a lane of it is lost,
     TimeNs ring_trouble_until = kNever;      // and when calls that need it end
+    Exchange exchange{wire::Purpose::exchange_lane, {}}, pairs{wire::Purpose::pair_lane, {}};
     Region memory;
     std::size_t stride = 0, places = 0, shards = 0;
     std::vector<Bytes> redirects;       // by shard and place: the user's memory that awaits the place's next result
@@ -102,6 +114,7 @@ class ProgressAgent final : public transport::LaneSink {
     std::vector<std::uint32_t> missing;  // as the coordinator said of stalled_sequence
     std::uint32_t missing_count = 0;
 
+    std::optional<Rank> rank_of(std::uint32_t of_job) const;  // none: it is no member
     std::byte* landing(std::size_t shard, std::size_t place) const;
     std::byte* staging(std::size_t shard, std::size_t place) const;
     Bytes& redirect(std::size_t shard, std::size_t place) { return redirects[shard * places + place]; }
@@ -112,6 +125,7 @@ class ProgressAgent final : public transport::LaneSink {
   };
 
   class RingOwner;
+  class ExchangeOwner;
 
   Communicator* find(CommunicatorId id) const;
   Status open_shards(Communicator& communicator);
@@ -138,6 +152,25 @@ class ProgressAgent final : public transport::LaneSink {
   void pump_ring(Communicator& communicator);
   void settle_rings();
   void check_ring(Communicator& communicator, TimeNs now);
+  // -- progress_exchange.cc
+  template <typename C>
+  static auto& exchange_of(C& communicator, wire::Kind kind) {
+    return kind == wire::Kind::send ? communicator.pairs : communicator.exchange;
+  }
+  template <typename C>
+  static auto& exchange_of(C& communicator, wire::Purpose lanes) {
+    return lanes == wire::Purpose::pair_lane ? communicator.pairs : communicator.exchange;
+  }
+  ExchangePath& open_exchange(Communicator& communicator, Exchange& exchange);
+  void submit_to_exchange(Communicator& communicator, Call& call);
+  void adopt_exchange(Communicator& communicator, Rank peer, bool dialled, std::unique_ptr<transport::Link> link);
+  bool exchange_arrival(Communicator& communicator, transport::LaneId lane, const wire::Header& header, Bytes payload);
+  bool exchange_lane_lost(transport::LaneId lane, const Status& why);
+  void after_exchange(Communicator& communicator, const Status& status, const ExchangeOwner& owner);
+  void pump_exchange(Communicator& communicator, Exchange& exchange);
+  void settle_exchanges();
+  void check_exchanges(Communicator& communicator, TimeNs now);
+  static std::vector<std::uint32_t> awaited_lanes(const Communicator& communicator, const Call& call);
   void wake_at(TimeNs when) { next_tick_ = std::min(next_tick_, when); }
 
   const Clock clock_;
@@ -150,7 +183,7 @@ class ProgressAgent final : public transport::LaneSink {
   std::vector<std::unique_ptr<Communicator>> communicators_;
   BlockPool blocks_;
   std::vector<std::unique_ptr<transport::Link>> early_;  // dialled by others before the communicator is open here
-  bool rings_ = false;                                   // some communicator has one
+  bool rings_ = false, exchanges_ = false;               // some communicator has one
   TimeNs next_tick_ = kNever;
   TimeNs grace_until_ = kNever;
   Status grace_error_;

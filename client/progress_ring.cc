@@ -38,6 +38,7 @@ Status ProgressAgent::open_ring(Communicator& communicator) {
   REDSUM_RETURN_IF_ERROR(ring->reserve());
   communicator.ring = std::move(ring);
   rings_ = true;
+  if (communicator.exchange.path) communicator.ring->core().barriers_after(*communicator.exchange.path);
   if (communicator.core) {
     communicator.ring->core().barriers_after(communicator.core->calls());
     communicator.core->barriers_after(communicator.ring->calls());
@@ -45,14 +46,16 @@ Status ProgressAgent::open_ring(Communicator& communicator) {
   if (communicator.ring->wants_next()) {
     communicator.ring->asked_for_next();
     const std::size_t next = (communicator.rank.value + 1) % communicator.members.size();
-    reports_.on_peer_wanted(communicator.id, communicator.members[next]);
+    reports_.on_peer_wanted(communicator.id, communicator.members[next], wire::Purpose::ring_lane);
   }
   return {};
 }
 
-void ProgressAgent::adopt_peer(CommunicatorId id, std::unique_ptr<transport::Link> link) {
+void ProgressAgent::adopt_peer(CommunicatorId id, std::uint32_t rank, std::unique_ptr<transport::Link> link) {
   Communicator* communicator = find(id);
-  if (!communicator || !communicator->closed.ok() || !communicator->ring) return;
+  if (!communicator || !communicator->closed.ok()) return;
+  if (link->hello().purpose != wire::Purpose::ring_lane)
+    return adopt_exchange(*communicator, communicator->rank_of(rank).value(), true, std::move(link));
   communicator->ring->adopt_next(std::move(link));
   pump_ring(*communicator);
 }
@@ -64,9 +67,11 @@ void ProgressAgent::adopt_accepted(std::unique_ptr<transport::Link> link) {
     early_.push_back(std::move(link));
     return;
   }
+  const std::optional<Rank> peer = communicator->rank_of(hello.rank);
+  if (!communicator->closed.ok() || !peer || *peer == communicator->rank) return;
+  if (hello.purpose != wire::Purpose::ring_lane) return adopt_exchange(*communicator, *peer, false, std::move(link));
   const std::size_t n = communicator->members.size();
-  const std::uint32_t before = communicator->members[(communicator->rank.value + n - 1) % n];
-  if (!communicator->closed.ok() || n == 1 || hello.rank != before) return;
+  if (peer->value != (communicator->rank.value + n - 1) % n) return;
   if (const Status status = open_ring(*communicator); !status) return end(*communicator, status, Origin::here);
   if (!communicator->ring->has_before()) communicator->ring->adopt_before(std::move(link));  // there is one, ever
 }

@@ -237,7 +237,54 @@ REDSUM_API redsum_status redsum_all_gather_v(redsum_comm* comm, const void* inpu
                                              redsum_dtype dtype, const redsum_call_options* options,
                                              redsum_handle** handle);
 
-/** Completes when every rank has submitted it and all earlier calls of the communicator are complete everywhere. */
+/**
+ * Exchanges: data that goes from worker to worker as it is, in every mode, over lanes between the workers (opened at
+ * their first use; see data_address in redsum_options). A rank's call is complete when all it wants has arrived and
+ * what it sends may be overwritten, which says nothing of other ranks. Between two ranks sends and receives match in
+ * the order in which both submit them, apart from collectives; what differs (kind, dtype, count, key) ends the
+ * communicator with mismatch. There is no recovery inside an exchange: when a rank is lost it ends with peer_lost.
+ * Inputs are never written; an output is undefined after an error. Call options: wire_dtype and scales are refused,
+ * ring is ignored.
+ */
+
+/**
+ * Elements [r x count, (r + 1) x count) of `input` arrive at rank r, behind what ranks before this one have for it: its
+ * elements [s x count, (s + 1) x count) of `output` come from rank s. Input and output must not overlap.
+ * `_v`: input_counts[r] elements for rank r, output_counts[s] of rank s, one after another; one count for each rank,
+ * copied; what rank s has for rank r must be what rank r expects of rank s. 0 is fine, with any pointer for no element.
+ */
+REDSUM_API redsum_status redsum_all_to_all(redsum_comm* comm, const void* input, void* output, uint64_t count,
+                                           redsum_dtype dtype, const redsum_call_options* options,
+                                           redsum_handle** handle);
+REDSUM_API redsum_status redsum_all_to_all_v(redsum_comm* comm, const void* input, const uint64_t* input_counts,
+                                             void* output, const uint64_t* output_counts, redsum_dtype dtype,
+                                             const redsum_call_options* options, redsum_handle** handle);
+
+/**
+ * Every rank's `input` (count elements) arrives in rank `root`'s output (size x count elements), in the order of the
+ * ranks; other ranks' outputs are not looked at. At the root in place: input = output + root x count elements.
+ */
+REDSUM_API redsum_status redsum_gather(redsum_comm* comm, const void* input, void* output, uint64_t count,
+                                       redsum_dtype dtype, int32_t root, const redsum_call_options* options,
+                                       redsum_handle** handle);
+/** The other way round: rank r's output (count elements) is the r-th part of rank `root`'s input. */
+REDSUM_API redsum_status redsum_scatter(redsum_comm* comm, const void* input, void* output, uint64_t count,
+                                        redsum_dtype dtype, int32_t root, const redsum_call_options* options,
+                                        redsum_handle** handle);
+
+/**
+ * `count` elements for rank `to` alone, which receives them with redsum_recv: the only calls that not every rank takes
+ * part in. What nobody has asked for yet waits, at most the communicator's window of chunks, at the receiver; so a send
+ * may complete before its receive is submitted, and only then if it is small. Numbers of these calls
+ * (redsum_handle_sequence) are the rank's own. Barriers do not wait for them.
+ */
+REDSUM_API redsum_status redsum_send(redsum_comm* comm, const void* input, uint64_t count, redsum_dtype dtype,
+                                     int32_t to, const redsum_call_options* options, redsum_handle** handle);
+REDSUM_API redsum_status redsum_recv(redsum_comm* comm, void* output, uint64_t count, redsum_dtype dtype, int32_t from,
+                                     const redsum_call_options* options, redsum_handle** handle);
+
+/** Completes when every rank has submitted it and all earlier collectives of the communicator are complete everywhere.
+ */
 REDSUM_API redsum_status redsum_barrier(redsum_comm* comm, const redsum_call_options* options, redsum_handle** handle);
 
 /** Waits at most timeout_ns (< 0: as long as the call itself may take). timeout: not complete yet, try again. Otherwise
@@ -248,10 +295,10 @@ REDSUM_API int redsum_test(const redsum_handle* handle); /**< 1: complete, redsu
 REDSUM_API redsum_status redsum_on_complete(redsum_handle* handle, redsum_callback callback, void* user);
 REDSUM_API const char* redsum_handle_error(
     const redsum_handle* handle); /**< text, "" while pending or ok; lives as long as the handle */
-/** Number of the call in its communicator, the same on every rank, as error texts name it. */
+/** Number of the collective in its communicator, the same on every rank, as error texts name it. */
 REDSUM_API uint64_t redsum_handle_sequence(const redsum_handle* handle);
 REDSUM_API uint32_t
-redsum_handle_contributors(const redsum_handle* handle); /**< ranks folded; valid after completion */
+redsum_handle_contributors(const redsum_handle* handle); /**< ranks that took part; valid after completion */
 /** Frees the handle; the call itself goes on and its memory must stay until it ends. NULL is fine. */
 REDSUM_API void redsum_handle_free(redsum_handle* handle);
 

@@ -216,10 +216,7 @@ class Communicator {
   // All-reduce of a list of tensors as one collective, of any dtype.
   Handle allreduce(const redsum_tensor* tensors, std::size_t tensor_count, redsum_dtype dtype,
                    redsum_op op = REDSUM_SUM, const CallOptions& options = {}) {
-    const redsum_call_options c = to_c(options);
-    redsum_handle* handle = nullptr;
-    throw_if_failed(redsum_allreduce(open(), tensors, tensor_count, dtype, op, &c, &handle));
-    return Handle(handle);
+    return start(redsum_allreduce, options, tensors, tensor_count, dtype, op);
   }
   Handle allreduce(const std::vector<redsum_tensor>& tensors, redsum_dtype dtype, redsum_op op = REDSUM_SUM,
                    const CallOptions& options = {}) {
@@ -245,10 +242,7 @@ class Communicator {
   // Rank `root`'s elements arrive in every rank's.
   Handle broadcast(const redsum_tensor* tensors, std::size_t tensor_count, redsum_dtype dtype, int root = 0,
                    const CallOptions& options = {}) {
-    const redsum_call_options c = to_c(options);
-    redsum_handle* handle = nullptr;
-    throw_if_failed(redsum_broadcast(open(), tensors, tensor_count, dtype, root, &c, &handle));
-    return Handle(handle);
+    return start(redsum_broadcast, options, tensors, tensor_count, dtype, root);
   }
   template <typename T>
   Handle broadcast(T* data, std::size_t count, int root = 0, const CallOptions& options = {}) {
@@ -263,10 +257,7 @@ class Communicator {
   // The reduction arrives in rank `root`'s elements alone.
   Handle reduce(const redsum_tensor* tensors, std::size_t tensor_count, redsum_dtype dtype, redsum_op op = REDSUM_SUM,
                 int root = 0, const CallOptions& options = {}) {
-    const redsum_call_options c = to_c(options);
-    redsum_handle* handle = nullptr;
-    throw_if_failed(redsum_reduce(open(), tensors, tensor_count, dtype, op, root, &c, &handle));
-    return Handle(handle);
+    return start(redsum_reduce, options, tensors, tensor_count, dtype, op, root);
   }
   template <typename Container, typename = decltype(std::declval<Container&>().size())>
   Handle reduce(Container& data, redsum_op op = REDSUM_SUM, int root = 0, const CallOptions& options = {}) {
@@ -277,10 +268,7 @@ class Communicator {
   // The reduction of size() x count elements, of which this rank gets its part; of any dtype, then of the type's.
   Handle reduce_scatter(const void* input, void* output, std::size_t count, redsum_dtype dtype,
                         redsum_op op = REDSUM_SUM, const CallOptions& options = {}) {
-    const redsum_call_options c = to_c(options);
-    redsum_handle* handle = nullptr;
-    throw_if_failed(redsum_reduce_scatter(comm_, input, output, count, dtype, op, &c, &handle));
-    return Handle(handle);
+    return start(redsum_reduce_scatter, options, input, output, count, dtype, op);
   }
   template <typename T>
   Handle reduce_scatter(const T* input, T* output, std::size_t count, redsum_op op = REDSUM_SUM,
@@ -292,19 +280,13 @@ class Communicator {
   Handle reduce_scatter_v(const T* input, T* output, const std::vector<std::uint64_t>& counts,
                           redsum_op op = REDSUM_SUM, const CallOptions& options = {}) {
     throw_if_not_one_each(counts);
-    const redsum_call_options c = to_c(options);
-    redsum_handle* handle = nullptr;
-    throw_if_failed(redsum_reduce_scatter_v(comm_, input, output, counts.data(), dtype_of<T>(), op, &c, &handle));
-    return Handle(handle);
+    return start(redsum_reduce_scatter_v, options, input, output, counts.data(), dtype_of<T>(), op);
   }
 
   // Every rank's elements arrive in every rank's output, in the order of the ranks.
   Handle all_gather(const void* input, void* output, std::size_t count, redsum_dtype dtype,
                     const CallOptions& options = {}) {
-    const redsum_call_options c = to_c(options);
-    redsum_handle* handle = nullptr;
-    throw_if_failed(redsum_all_gather(comm_, input, output, count, dtype, &c, &handle));
-    return Handle(handle);
+    return start(redsum_all_gather, options, input, output, count, dtype);
   }
   template <typename T>
   Handle all_gather(const T* input, T* output, std::size_t count, const CallOptions& options = {}) {
@@ -315,25 +297,78 @@ class Communicator {
   Handle all_gather_v(const T* input, T* output, const std::vector<std::uint64_t>& counts,
                       const CallOptions& options = {}) {
     throw_if_not_one_each(counts);
-    const redsum_call_options c = to_c(options);
-    redsum_handle* handle = nullptr;
-    throw_if_failed(redsum_all_gather_v(comm_, input, output, counts.data(), dtype_of<T>(), &c, &handle));
-    return Handle(handle);
+    return start(redsum_all_gather_v, options, input, output, counts.data(), dtype_of<T>());
   }
 
-  // Returns when every rank is here and all earlier calls are complete everywhere.
-  void barrier(const CallOptions& options = {}) {
-    const redsum_call_options c = to_c(options);
-    redsum_handle* handle = nullptr;
-    throw_if_failed(redsum_barrier(open(), &c, &handle));
-    Handle(handle).wait();
+  // Elements [r x count, (r + 1) x count) of the input arrive at rank r; of any dtype, then of the type's.
+  Handle all_to_all(const void* input, void* output, std::size_t count, redsum_dtype dtype,
+                    const CallOptions& options = {}) {
+    return start(redsum_all_to_all, options, input, output, count, dtype);
   }
+  template <typename T>
+  Handle all_to_all(const T* input, T* output, std::size_t count, const CallOptions& options = {}) {
+    return all_to_all(input, output, count, dtype_of<T>(), options);
+  }
+  // With input_counts[r] elements for rank r and output_counts[s] of rank s, one count for each rank.
+  template <typename T>
+  Handle all_to_all_v(const T* input, const std::vector<std::uint64_t>& input_counts, T* output,
+                      const std::vector<std::uint64_t>& output_counts, const CallOptions& options = {}) {
+    throw_if_not_one_each(input_counts);
+    throw_if_not_one_each(output_counts);
+    return start(redsum_all_to_all_v, options, input, input_counts.data(), output, output_counts.data(), dtype_of<T>());
+  }
+
+  // Every rank's elements arrive at rank `root`, in the order of the ranks; other ranks' outputs may be nullptr.
+  Handle gather(const void* input, void* output, std::size_t count, redsum_dtype dtype, int root = 0,
+                const CallOptions& options = {}) {
+    return start(redsum_gather, options, input, output, count, dtype, root);
+  }
+  template <typename T>
+  Handle gather(const T* input, T* output, std::size_t count, int root = 0, const CallOptions& options = {}) {
+    return gather(input, output, count, dtype_of<T>(), root, options);
+  }
+  // Rank r gets the r-th part of rank `root`'s elements; other ranks' inputs may be nullptr.
+  Handle scatter(const void* input, void* output, std::size_t count, redsum_dtype dtype, int root = 0,
+                 const CallOptions& options = {}) {
+    return start(redsum_scatter, options, input, output, count, dtype, root);
+  }
+  template <typename T>
+  Handle scatter(const T* input, T* output, std::size_t count, int root = 0, const CallOptions& options = {}) {
+    return scatter(input, output, count, dtype_of<T>(), root, options);
+  }
+
+  // Elements for one other rank, which receives as many.
+  Handle send(const void* input, std::size_t count, redsum_dtype dtype, int to, const CallOptions& options = {}) {
+    return start(redsum_send, options, input, count, dtype, to);
+  }
+  template <typename T>
+  Handle send(const T* input, std::size_t count, int to, const CallOptions& options = {}) {
+    return send(input, count, dtype_of<T>(), to, options);
+  }
+  Handle recv(void* output, std::size_t count, redsum_dtype dtype, int from, const CallOptions& options = {}) {
+    return start(redsum_recv, options, output, count, dtype, from);
+  }
+  template <typename T>
+  Handle recv(T* output, std::size_t count, int from, const CallOptions& options = {}) {
+    return recv(output, count, dtype_of<T>(), from, options);
+  }
+
+  // Returns when every rank is here and all earlier collectives are complete everywhere.
+  void barrier(const CallOptions& options = {}) { start(redsum_barrier, options).wait(); }
 
  private:
   void throw_if_not_one_each(const std::vector<std::uint64_t>& counts) const {
     if (counts.size() != static_cast<std::size_t>(size()))
       throw Error(REDSUM_INVALID_ARGUMENT,
                   "counts has " + std::to_string(counts.size()) + " entries for " + std::to_string(size()) + " ranks");
+  }
+  // Calls function(comm, arguments ..., options, handle) of the C interface.
+  template <typename Function, typename... Arguments>
+  Handle start(Function function, const CallOptions& options, Arguments... arguments) {
+    const redsum_call_options c = to_c(options);
+    redsum_handle* handle = nullptr;
+    throw_if_failed(function(open(), arguments..., &c, &handle));
+    return Handle(handle);
   }
   explicit Communicator(redsum_comm* comm) noexcept : comm_(comm) {}
   static redsum_call_options to_c(const CallOptions& options) noexcept {

@@ -78,7 +78,7 @@ bool CommunicatorCore::next_of(Numbering& numbering, ChunkSend& send) {
     if (number >= numbering.numbers->submitted()) continue;
     const PendingCall* call = calls_.at(*numbering.numbers, number);
     REDSUM_CHECK(call != nullptr);
-    if (!calls_.may_begin(*call, others_)) continue;
+    if (!calls_.may_begin(*call)) continue;
     const auto place = static_cast<std::uint16_t>(numbering.first_place + progress.sent % numbering.window);
     fill(*call, number, static_cast<std::uint16_t>(shard), place, send);
     ++progress.sent;

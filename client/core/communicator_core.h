@@ -56,8 +56,7 @@ class CommunicatorCore {
   Result<ChunkResult> on_result(std::uint16_t shard, const wire::Header& header);
 
   const PendingCalls& calls() const { return calls_; }
-  // Barriers wait for these too: the communicator's calls in another mode. They outlive this.
-  void barriers_after(const PendingCalls& others) { others_ = &others; }
+  void barriers_after(const UnderWay& others) { calls_.barriers_after(others); }
   const wire::JobSettings& settings() const { return settings_; }
   std::uint32_t members() const { return members_; }
   Rank rank() const { return rank_; }
@@ -87,7 +86,6 @@ class CommunicatorCore {
   const wire::JobSettings settings_;
   const ShardMap map_;
   PendingCalls calls_;
-  const PendingCalls* others_ = nullptr;
   Numbering bulk_, small_;
 };
 

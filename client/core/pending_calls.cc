@@ -48,6 +48,15 @@ void PendingCalls::forget(PendingCall& call) {
   calls_.erase(std::find_if(calls_.begin(), calls_.end(), [&](const PendingCall& other) { return &other == &call; }));
 }
 
+bool PendingCalls::may_begin(const PendingCall& call) const {
+  if (call.description.kind != wire::Kind::barrier) return true;
+  return calls_.front().sequence == call.sequence &&
+         std::all_of(others_.begin(), others_.end(), [&](const auto* other) {
+           const auto oldest = other->oldest();
+           return !oldest || *oldest > call.sequence;
+         });
+}
+
 bool sends_data(const wire::CallDescription& call, const ChunkPiece& piece, Rank rank) {
   if (call.kind == Kind::broadcast) return call.root == rank.value;
   return call.kind != Kind::all_gather || piece.owner == rank.value;

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <deque>
 #include <optional>
+#include <vector>
 
 #include "client/core/chunk_layout.h"
 #include "transport/base/types.h"
@@ -24,7 +25,14 @@ struct PendingCall {
   bool small = false;
 };
 
-class PendingCalls {
+// Calls of a communicator that are under way in one mode.
+class UnderWay {
+ public:
+  virtual ~UnderWay() = default;
+  virtual std::optional<Sequence> oldest() const = 0;
+};
+
+class PendingCalls final : public UnderWay {
  public:
   // Numbers given out in one numbering, and its calls, ascending by sequence and number.
   class Numbering {
@@ -47,21 +55,19 @@ class PendingCalls {
   Numbering& bulk() { return bulk_; }
   Numbering& small() { return small_; }
   bool empty() const { return calls_.empty(); }
-  std::optional<Sequence> oldest() const {
+  std::optional<Sequence> oldest() const override {
     return calls_.empty() ? std::nullopt : std::optional(calls_.front().sequence);
   }
   // A barrier goes out once everything submitted before it is complete here: so its completion says that of all ranks.
-  // `others`: calls of the communicator in another mode, nullptr: none.
-  bool may_begin(const PendingCall& call, const PendingCalls* others) const {
-    if (call.description.kind != wire::Kind::barrier) return true;
-    return calls_.front().sequence == call.sequence &&
-           (!others || others->empty() || others->calls_.front().sequence > call.sequence);
-  }
+  bool may_begin(const PendingCall& call) const;
+  // Barriers wait for these too: the communicator's calls in another mode. They outlive this.
+  void barriers_after(const UnderWay& others) { others_.push_back(&others); }
 
  private:
   PendingCall* find(Sequence sequence);
 
   Numbering bulk_, small_;
+  std::vector<const UnderWay*> others_;
   std::deque<PendingCall> calls_;  // by sequence; completed ones leave from anywhere
 };
 

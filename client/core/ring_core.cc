@@ -182,7 +182,7 @@ bool RingCore::next_arrived(Numbering& numbering, RingStep& step, Status& wrong)
     const std::uint64_t number = numbering.ready[i];
     PendingCall* call = calls_.at(*numbering.numbers, number);
     REDSUM_CHECK(call != nullptr);
-    if (!calls_.may_begin(*call, others_)) continue;
+    if (!calls_.may_begin(*call)) continue;
     numbering.ready.erase(numbering.ready.begin() + static_cast<std::ptrdiff_t>(i));
     describe(numbering, *call, number, step);
     const RingRoute route = route_of(*call, step);
@@ -230,7 +230,7 @@ bool RingCore::next_begun(Numbering& numbering, RingStep& step) {
     describe(numbering, *call, numbering.begun, step);
     const RingRoute route = route_of(*call, step);
     if (route.position(rank_) != 0) continue;
-    if (!calls_.may_begin(*call, others_)) return false;
+    if (!calls_.may_begin(*call)) return false;
     contribute(numbering, *call, numbering.begun++, route, step);
     return true;
   }

@@ -58,7 +58,7 @@ class RingCore {
   Result<bool> next(RingStep& step);
 
   const PendingCalls& calls() const { return calls_; }
-  void barriers_after(const PendingCalls& others) { others_ = &others; }
+  void barriers_after(const UnderWay& others) { calls_.barriers_after(others); }
   std::uint16_t places() const { return static_cast<std::uint16_t>(2 * bulk_.window + 2 * small_.window); }
   std::uint32_t members() const { return members_; }
   static DType partial_dtype_of(const wire::CallDescription& call);
@@ -108,7 +108,6 @@ class RingCore {
   const Epoch epoch_;
   const wire::JobSettings settings_;
   PendingCalls calls_;
-  const PendingCalls* others_ = nullptr;
   Numbering bulk_, small_;
   std::deque<RingStep> results_;  // arrived, and disagreements
 };

@@ -35,7 +35,8 @@ void PeerLanes::open(const wire::EpochRecord& record, const wire::Key& lane_key)
 
 Result<wire::Key> PeerLanes::key_for(const wire::Hello& from) const {
   const std::string who = "rank " + std::to_string(hello_.rank) + " of job '" + hello_.job + "'";
-  if (from.purpose != wire::Purpose::peer_lane || from.job != hello_.job)
+  const bool of_worker = from.purpose >= wire::Purpose::ring_lane && from.purpose <= wire::Purpose::pair_lane;
+  if (!of_worker || from.job != hello_.job)
     return failure(Code::auth_failed, who + " takes lanes of its own job's workers only");
   if (!record_) return failure(Code::timeout, who + " has not joined yet");  // which lets the other try again
   if (from.rank >= record_->workers.size() || record_->workers[from.rank].incarnation != from.incarnation)
@@ -43,10 +44,11 @@ Result<wire::Key> PeerLanes::key_for(const wire::Hello& from) const {
   return lane_key_;
 }
 
-void PeerLanes::dial(CommunicatorId communicator, std::uint32_t rank, TimeNs deadline, transport::Dialer::Done done) {
+void PeerLanes::dial(CommunicatorId communicator, std::uint32_t rank, wire::Purpose purpose, TimeNs deadline,
+                     transport::Dialer::Done done) {
   const wire::WorkerInfo& worker = record_->workers[rank];
   wire::Hello hello = hello_;
-  hello.purpose = wire::Purpose::peer_lane;
+  hello.purpose = purpose;
   hello.shard = communicator.value;
   hello.target_instance = worker.incarnation;
   dialer_->dial(worker.address, hello, lane_key_, deadline, std::move(done));

@@ -27,8 +27,9 @@ class PeerLanes {
   std::string address(const std::string& local_host) const;
   // From now on the job's workers are let in; who comes earlier tries again.
   void open(const wire::EpochRecord& record, const wire::Key& lane_key);
-  // A lane of `communicator` to this rank of the job. Errors as in Dialer.
-  void dial(CommunicatorId communicator, std::uint32_t rank, TimeNs deadline, transport::Dialer::Done done);
+  // A lane of `communicator` to this rank of the job: ring_lane, exchange_lane or pair_lane. Errors as in Dialer.
+  void dial(CommunicatorId communicator, std::uint32_t rank, wire::Purpose purpose, TimeNs deadline,
+            transport::Dialer::Done done);
 
  private:
   PeerLanes(Loop& loop, const wire::Hello& hello);

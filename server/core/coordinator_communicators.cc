@@ -170,6 +170,7 @@ void CoordinatorCore::on_waiting(Peer& peer, const wire::Waiting& message, Turn&
                   {Code::protocol_error, "rank " + std::to_string(peer.hello.rank) + " is not in communicator " +
                                              std::to_string(message.communicator) + " of job '" + job.name + "'"},
                   turn);
+  if (message.call.kind == wire::Kind::send) return on_receive_waits(job, message, turn);
   WaitingCall& call = communicator.waiting.at(message.sequence);
   communicator.waiting.add(call, *rank, message.call);
   if (call.groups.size() > 1 || !call.reporter.empty())
@@ -178,19 +179,33 @@ void CoordinatorCore::on_waiting(Peer& peer, const wire::Waiting& message, Turn&
   std::vector<std::uint32_t> missing = communicator.waiting.missing(call);
   for (const std::uint32_t other : missing) {
     if (!communicator.calls_of[other] || *communicator.calls_of[other] > message.sequence) continue;
-    const Seat& seat = job.seats[communicator.members[other]];
-    const bool left = seat.state == Seat::State::left;
-    return fail_communicator(
-        job, message.communicator,
-        {Code::peer_lost, label(message.communicator) + "rank " + std::to_string(other) + " (" + seat.worker.host +
-                              " at " + seat.address + ") has " + (left ? "left the job" : "closed the communicator") +
-                              " and takes no part in call " + std::to_string(message.sequence)},
-        {other}, turn);
+    return fail_without(job, message.communicator, other, "takes no part in call " + std::to_string(message.sequence),
+                        turn);
   }
+  // Who has its share of an exchange may be done with it: the ranks know better whom they wait for.
+  if (wire::is_exchange(message.call.kind)) return;
   std::erase_if(missing, [&](std::uint32_t other) { return communicator.calls_of[other].has_value(); });
   const auto all = static_cast<std::uint32_t>(missing.size());
   missing.resize(std::min<std::size_t>(missing.size(), kMissingListed));
   send(peer.id, wire::Stalled{message.communicator, message.sequence, std::move(missing), all}, turn);
+}
+
+// The business of two ranks, which numbers no other knows: all that can be told is that the other one is gone.
+void CoordinatorCore::on_receive_waits(Job& job, const wire::Waiting& message, Turn& turn) {
+  const Communicator& communicator = job.communicators.at(message.communicator);
+  for (const std::uint32_t other : message.awaits)
+    if (other < communicator.members.size() && communicator.calls_of[other])
+      return fail_without(job, message.communicator, other, "sends nothing more", turn);
+}
+
+void CoordinatorCore::fail_without(Job& job, std::uint16_t id, std::uint32_t rank, const std::string& so, Turn& turn) {
+  const Seat& seat = job.seats[job.communicators.at(id).members[rank]];
+  const bool left = seat.state == Seat::State::left;
+  fail_communicator(
+      job, id,
+      {Code::peer_lost, label(id) + "rank " + std::to_string(rank) + " (" + seat.worker.host + " at " + seat.address +
+                            ") has " + (left ? "left the job" : "closed the communicator") + " and " + so},
+      {rank}, turn);
 }
 
 void CoordinatorCore::settle_call(Job& job, std::uint16_t id, WaitingCall& call, DurationNs limit, Turn& turn) {

@@ -16,7 +16,9 @@ constexpr std::string_view purpose_name(wire::Purpose purpose) {
     case wire::Purpose::control_tool:
       return "tool";
     case wire::Purpose::lane:
-    case wire::Purpose::peer_lane:
+    case wire::Purpose::ring_lane:
+    case wire::Purpose::exchange_lane:
+    case wire::Purpose::pair_lane:
       break;
   }
   return "lane";
@@ -50,7 +52,9 @@ void CoordinatorCore::on_connected(PeerId id, const wire::Hello& hello, std::str
     case wire::Purpose::control_tool:
       return;
     case wire::Purpose::lane:
-    case wire::Purpose::peer_lane:
+    case wire::Purpose::ring_lane:
+    case wire::Purpose::exchange_lane:
+    case wire::Purpose::pair_lane:
       refuse(peer,
              {Code::invalid_argument,
               peer.address + " asks for a lane; this is a control port, lanes go to a reducer or a worker"},

@@ -174,6 +174,8 @@ class CoordinatorCore {
   Status creation_timeout(const Creation& creation) const;
   void close_member(Job& job, std::uint16_t id, std::uint32_t rank, std::uint64_t calls, Turn& turn);
   // A call does not match: its verdict falls once every rank that can has described it, at most `limit` from now.
+  void on_receive_waits(Job& job, const wire::Waiting& message, Turn& turn);
+  void fail_without(Job& job, std::uint16_t id, std::uint32_t rank, const std::string& so, Turn& turn);
   void settle_call(Job& job, std::uint16_t id, WaitingCall& call, DurationNs limit, Turn& turn);
   void conclude(Job& job, std::uint16_t id, const WaitingCall& call, Turn& turn);
   void fail_communicator(Job& job, std::uint16_t id, const Status& why, std::vector<std::uint32_t> ranks, Turn& turn);

@@ -55,6 +55,28 @@ void draw_parts(Prng& random, std::uint64_t members, wire::CallDescription& call
   call.parts.push_back(left);
 }
 
+// Equal counts for all_to_all, or any; of the others what they are for.
+void draw_pairs(Prng& random, std::uint64_t members, std::uint64_t count, PlannedCall& planned) {
+  const auto n = static_cast<std::uint32_t>(members);
+  planned.in_place = false;
+  planned.pairs.assign(members * members, 0);
+  const auto pair = [&](std::uint32_t from, std::uint32_t to) -> std::uint64_t& {
+    return planned.pairs[from * n + to];
+  };
+  wire::CallDescription& call = planned.call;
+  const bool equal = random.chance(50);
+  for (std::uint32_t rank = 0; rank < n; ++rank) {
+    if (call.kind == Kind::gather) pair(rank, call.root) = count;
+    if (call.kind == Kind::scatter) pair(call.root, rank) = count;
+    for (std::uint32_t to = 0; call.kind == Kind::all_to_all && to < n; ++to)
+      pair(rank, to) = equal ? count : random.chance(30) ? 0 : random.below(count + 1);
+  }
+  call.count = call.kind == Kind::all_to_all ? 0 : call.kind == Kind::send ? count : count * members;
+  if (call.kind != Kind::send) return;
+  const auto from = static_cast<std::uint32_t>(random.below(members));
+  pair(from, static_cast<std::uint32_t>((from + random.between(1, members - 1)) % members)) = count;
+}
+
 // Values whose sum depends on the order in which they are added.
 constexpr float kTouchy[] = {1e8f, 1.0f, -1e8f, 0.5f, 3.0f, -2.25f, 65504.0f, 1e-3f, -7.0f, 1e4f};
 
@@ -80,42 +102,86 @@ std::vector<PlannedCall> draw_script(Prng& random, std::size_t calls, std::size_
     wire::CallDescription& call = planned.call;
     constexpr Kind kKinds[] = {Kind::barrier,        Kind::broadcast,  Kind::reduce,    Kind::reduce_scatter,
                                Kind::reduce_scatter, Kind::all_gather, Kind::allreduce, Kind::allreduce,
-                               Kind::allreduce,      Kind::allreduce,  Kind::allreduce, Kind::allreduce};
+                               Kind::allreduce,      Kind::allreduce,  Kind::allreduce, Kind::allreduce,
+                               Kind::all_to_all,     Kind::gather,     Kind::scatter,   Kind::send};
     call.kind = kKinds[random.below(std::size(kKinds))];
     const std::uint64_t members = planned.group == 1 ? sub_members : world;
+    if (call.kind == Kind::send && members == 1) call.kind = Kind::all_to_all;
     call.dtype = call.kind == Kind::barrier ? DType::uint8 : kTypes[random.below(std::size(kTypes))];
     call.wire_dtype = call.dtype;
-    if (!wire::has_one_source(call.kind) && call.kind != Kind::barrier) {
+    const bool exchange = wire::is_exchange(call.kind);
+    if (!wire::has_one_source(call.kind) && !exchange && call.kind != Kind::barrier) {
       call.op = kOps[random.below(std::size(kOps))];
       if (call.dtype == DType::fp32 && random.chance(25))
         call.wire_dtype = random.chance(50) ? DType::bf16 : DType::fp16;
       if (dtype_is_float(call.dtype) && random.chance(15)) call.prescale = 0.5, call.postscale = 3.0;
     }
-    if (call.kind == Kind::broadcast || call.kind == Kind::reduce)
-      call.root = static_cast<std::uint32_t>(random.below(members));
+    if (wire::has_root(call.kind)) call.root = static_cast<std::uint32_t>(random.below(members));
     if (call.kind != Kind::barrier) call.count = draw_count(random, chunk_bytes, dtype_bytes(call.wire_dtype));
     if (wire::has_parts(call.kind)) draw_parts(random, members, call);
     planned.in_place = random.chance(60);
     planned.wait_for_it = random.chance(40);
     planned.data_seed = random.next();
-    draw_pieces(random, planned);
+    if (exchange)
+      draw_pairs(random, members, call.count, planned);
+    else
+      draw_pieces(random, planned);
     script.push_back(std::move(planned));
   }
   return script;
 }
 
+bool PlannedCall::takes_part(std::uint32_t rank, std::uint32_t members) const {
+  if (call.kind != Kind::send) return true;
+  for (std::uint32_t peer = 0; peer < members; ++peer)
+    if (pairs[rank * members + peer] != 0 || pairs[peer * members + rank] != 0) return true;
+  return false;
+}
+
+namespace {
+
+// Elements that go from rank f to ranks before t, of an exchange.
+std::uint64_t elements_before(const PlannedCall& planned, std::uint32_t members, std::uint32_t from, std::uint32_t to) {
+  std::uint64_t sum = 0;
+  for (std::uint32_t t = 0; t < to; ++t) sum += planned.pairs[from * members + t];
+  return sum;
+}
+
+std::uint32_t members_of_pairs(const PlannedCall& planned) {
+  std::uint32_t members = 1;
+  while (members * members < planned.pairs.size()) ++members;
+  return members;
+}
+
+std::vector<std::byte> exchanged(const PlannedCall& planned, std::uint32_t members, std::uint32_t rank) {
+  const std::size_t element = dtype_bytes(planned.call.dtype);
+  std::vector<std::byte> result;
+  for (std::uint32_t from = 0; from < members; ++from) {
+    const std::vector<std::byte> input = input_of(planned, from);
+    const auto begin =
+        input.begin() + static_cast<std::ptrdiff_t>(elements_before(planned, members, from, rank) * element);
+    result.insert(result.end(), begin,
+                  begin + static_cast<std::ptrdiff_t>(planned.pairs[from * members + rank] * element));
+  }
+  return result;
+}
+
+}  // namespace
+
 std::vector<std::byte> input_of(const PlannedCall& planned, std::uint32_t rank) {
   const wire::CallDescription& call = planned.call;
-  std::vector<std::byte> data(call.count * dtype_bytes(call.dtype));
+  const std::uint32_t members = members_of_pairs(planned);
+  const std::uint64_t count = planned.pairs.empty() ? call.count : elements_before(planned, members, rank, members);
+  std::vector<std::byte> data(count * dtype_bytes(call.dtype));
   Prng random(planned.data_seed + rank * 7919);
   if (call.dtype == DType::fp32) {
     fill_floats<float>(data, random);
   } else if (call.dtype == DType::fp64) {
     fill_floats<double>(data, random);
   } else if (call.dtype == DType::bf16 || call.dtype == DType::fp16) {
-    std::vector<std::byte> wide(call.count * sizeof(float));
+    std::vector<std::byte> wide(count * sizeof(float));
     fill_floats<float>(wide, random);
-    kernels::convert(call.dtype, data.data(), DType::fp32, wide.data(), call.count);
+    kernels::convert(call.dtype, data.data(), DType::fp32, wide.data(), count);
   } else {
     for (std::byte& byte : data) byte = static_cast<std::byte>(random.next());
   }
@@ -167,6 +233,7 @@ void fold_as_ring(const PlannedCall& planned, const std::vector<std::vector<std:
 std::vector<std::byte> expected_of(const PlannedCall& planned, std::uint32_t members, std::uint32_t rank,
                                    const wire::JobSettings& settings) {
   const wire::CallDescription& call = planned.call;
+  if (wire::is_exchange(call.kind)) return exchanged(planned, members, rank);
   if (call.kind == Kind::broadcast) return input_of(planned, call.root);
   std::vector<std::byte> result = input_of(planned, rank);
   if (call.kind == Kind::all_gather) {

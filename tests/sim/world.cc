@@ -6,6 +6,7 @@
 #include <map>
 
 #include "client/call_arguments.h"
+#include "client/exchange_arguments.h"
 
 namespace redsum::sim {
 namespace {
@@ -96,7 +97,10 @@ void World::build() {
                         settings_.chunk_bytes);
   const std::uint64_t ring_percent = settings_.mode == wire::Mode::ring ? 100 : random_.chance(50) ? 0 : 40;
   for (PlannedCall& planned : script_)
-    if (random_.chance(ring_percent)) planned.call.via = wire::Via::ring, rings_ = true;
+    if (wire::is_exchange(planned.call.kind))
+      peer_lanes_ = true;
+    else if (random_.chance(ring_percent))
+      planned.call.via = wire::Via::ring, rings_ = peer_lanes_ = true;
   coverage_.add(settings_.mode == wire::Mode::ring ? "jobs in ring mode"
                 : rings_                           ? "jobs in both modes"
                                                    : "jobs in server mode");
@@ -167,6 +171,7 @@ void World::fill_tensors(const PlannedCall& planned, std::uint32_t rank, Submitt
   const std::size_t element = dtype_bytes(planned.call.dtype);
   std::byte* in = submitted.input.data();
   std::byte* out = planned.in_place ? in : submitted.output.data();
+  if (wire::is_exchange(planned.call.kind)) return fill_exchange(planned, rank, in, out, call);
   if (wire::has_parts(planned.call.kind)) {
     const std::uint32_t members = members_of(planned.group);
     const std::size_t own = part_of(planned, members, rank).first;
@@ -185,11 +190,53 @@ void World::fill_tensors(const PlannedCall& planned, std::uint32_t rank, Submitt
   }
 }
 
+void World::fill_exchange(const PlannedCall& planned, std::uint32_t rank, const std::byte* in, std::byte* out,
+                          client::Call& call) const {
+  const std::uint32_t members = members_of(planned.group);
+  std::vector<std::uint64_t> sends, receives;
+  client::ExchangeArguments given;
+  given.input = in;
+  given.output = out;
+  for (std::uint32_t peer = 0; peer < members; ++peer) {
+    sends.push_back(planned.pairs[rank * members + peer]);
+    receives.push_back(planned.pairs[peer * members + rank]);
+    if (planned.call.kind == wire::Kind::send && sends.back() + receives.back() != 0) given.peer = peer;
+  }
+  const bool sender = sends[given.peer] != 0;
+  Status status;
+  switch (planned.call.kind) {
+    case wire::Kind::all_to_all:
+      given.input_counts = sends.data();
+      given.output_counts = receives.data();
+      status = client::fill_all_to_all(given, rank, members, call);
+      break;
+    case wire::Kind::send:
+      given.count = planned.call.count;
+      status =
+          sender ? client::fill_send(given, rank, members, call) : client::fill_receive(given, rank, members, call);
+      break;
+    default:
+      given.count = planned.call.count / members;
+      given.peer = planned.call.root;
+      status = planned.call.kind == wire::Kind::gather ? client::fill_gather(given, rank, members, call)
+                                                       : client::fill_scatter(given, rank, members, call);
+  }
+  if (!status) throw Broken("an exchange is refused: " + status.to_string());
+}
+
+// The next call of the script that is this worker's business.
+std::size_t World::next_of(const Worker& worker) const {
+  std::size_t next = worker.next;
+  for (; next < script_.size(); ++next) {
+    const std::size_t group = script_[next].group;
+    const bool member = group == 0 || std::find(sub_.begin(), sub_.end(), worker.rank) != sub_.end();
+    if (member && script_[next].takes_part(rank_in(group, worker.rank), members_of(group))) break;
+  }
+  return next;
+}
+
 void World::submit_next(Worker& worker) {
-  // Calls of the second communicator are others' business for a rank that is not in it.
-  while (worker.next < script_.size() && script_[worker.next].group == 1 &&
-         std::find(sub_.begin(), sub_.end(), worker.rank) == sub_.end())
-    ++worker.next;
+  worker.next = next_of(worker);
   if (fault_ == Fault::absent_rank && worker.rank == victim_ && worker.next >= bad_call_ && world_size_ > 1) {
     fault_done_ = true;
     worker.next = script_.size();
@@ -201,13 +248,20 @@ void World::submit_next(Worker& worker) {
   Submitted& submitted = *owned;
   submitted.planned = worker.next++;
   submitted.input = input_of(planned, rank_in(planned.group, worker.rank));
-  submitted.output = planned.in_place ? std::vector<std::byte>() : std::vector<std::byte>(submitted.input.size());
+  const bool exchange = wire::is_exchange(planned.call.kind);
+  if (exchange)
+    submitted.output.resize(
+        expected_of(planned, members_of(planned.group), rank_in(planned.group, worker.rank), settings_).size());
+  else if (!planned.in_place)
+    submitted.output.resize(submitted.input.size());
   submitted.before = submitted.input;
   auto call = std::make_shared<client::Call>();
   call->description = planned.call;
   if (fault_ == Fault::mismatch && worker.rank == victim_ && submitted.planned == bad_call_) {
     fault_done_ = true;
-    if (settings_.mode != wire::Mode::ring && random_.chance(20))
+    if (exchange)
+      call->description.key = "another";
+    else if (settings_.mode != wire::Mode::ring && random_.chance(20))
       call->description.via = planned.call.via == wire::Via::ring ? wire::Via::reducers : wire::Via::ring;
     else if (planned.call.kind != wire::Kind::allreduce && !wire::has_parts(planned.call.kind))
       call->description.kind = wire::Kind::allreduce;
@@ -215,7 +269,9 @@ void World::submit_next(Worker& worker) {
       call->description.op = planned.call.op == Op::sum ? Op::max : Op::sum;
   }
   call->in_place = planned.in_place;
-  call->sequence = worker.sequences[planned.group]++;
+  call->sequence = planned.call.kind == wire::Kind::send ? client::kOwnSequences | worker.own_sequences[planned.group]++
+                                                         : worker.sequences[planned.group]++;
+  if (exchange) coverage_.add("exchanges");
   call->submitted = net_.now();
   call->timeout = (fault_ == Fault::absent_rank ? 2 : 60) * kSecond;
   call->deadline = net_.now() + call->timeout;
@@ -296,11 +352,7 @@ bool World::finished() const {
     if (!worker->alive || worker->silent) continue;
     if (!worker->joined && worker->join_error.ok()) return false;
     if (!worker->join_error.ok()) continue;
-    std::size_t next = worker->next;
-    while (next < script_.size() && script_[next].group == 1 &&
-           std::find(sub_.begin(), sub_.end(), worker->rank) == sub_.end())
-      ++next;
-    if (next != script_.size()) return false;
+    if (next_of(*worker) != script_.size()) return false;
     for (const auto& submitted : worker->calls)
       if (!submitted->call->done()) return false;
   }

@@ -68,7 +68,7 @@ class World {
     bool alive = true, joined = false, silent = false, left = false;
     Status join_error;
     std::size_t next = 0;  // of the script
-    Sequence sequences[2] = {0, 0};
+    Sequence sequences[2] = {0, 0}, own_sequences[2] = {0, 0};
     std::uint16_t group_ids[2] = {0, 0};
     bool group_open[2] = {false, false};
     Status closed[2];
@@ -94,6 +94,9 @@ class World {
   void run_agent(ReducerProcess& reducer, Shard& shard);
   void submit_next(Worker& worker);
   void fill_tensors(const PlannedCall& planned, std::uint32_t rank, Submitted& submitted, client::Call& call) const;
+  void fill_exchange(const PlannedCall& planned, std::uint32_t rank, const std::byte* in, std::byte* out,
+                     client::Call& call) const;
+  std::size_t next_of(const Worker& worker) const;
   void inject();
   void kill(Worker& worker);
   void kill(ReducerProcess& reducer);
@@ -110,7 +113,7 @@ class World {
   void on_message(Worker& worker, const wire::Message& message);
   void on_message(ReducerProcess& reducer, const wire::Message& message);
   void open_lanes(Worker& worker, const wire::EpochRecord& record);
-  void open_peer_lane(Worker& worker, CommunicatorId id, std::uint32_t rank);
+  void open_peer_lane(Worker& worker, CommunicatorId id, std::uint32_t rank, wire::Purpose purpose);
   client::ProgressAgent::Reports reports(Worker& worker);
 
   // -- world_check.cc
@@ -133,8 +136,8 @@ class World {
   bool fault_done_ = false;
   std::uint32_t world_size_ = 1;
   wire::JobSettings settings_;
-  bool rings_ = false;              // some call goes round the ring
-  std::vector<std::uint32_t> sub_;  // members of the second communicator; empty: there is none
+  bool rings_ = false, peer_lanes_ = false;  // some call goes round the ring
+  std::vector<std::uint32_t> sub_;           // members of the second communicator; empty: there is none
   std::vector<PlannedCall> script_;
   std::uint32_t victim_ = 0;  // rank or reducer of the fault
   std::size_t bad_call_ = 0;  // fault mismatch: index in the script

@@ -59,9 +59,9 @@ bool World::error_is_right(const Status& status, const PlannedCall& planned) con
     case Fault::kill_reducer:
       return status.code() == Code::reducer_lost;
     case Fault::cut_lane:  // of a shard, or between workers
-      return status.code() == Code::reducer_lost || (rings_ && status.code() == Code::peer_lost);
+      return status.code() == Code::reducer_lost || (peer_lanes_ && status.code() == Code::peer_lost);
     case Fault::duplicate:  // the sender's lane is ended; in a ring it is known who it was
-      return status.code() == Code::reducer_lost || (rings_ && status.code() == Code::protocol_error);
+      return status.code() == Code::reducer_lost || (peer_lanes_ && status.code() == Code::protocol_error);
     case Fault::absent_rank:
       return status.code() == Code::timeout;
     case Fault::mismatch:
@@ -87,7 +87,10 @@ void World::check_call(const Worker& worker, const Submitted& submitted) const {
       throw Broken(name + " failed and its input has changed");
     return;
   }
-  if (fault_ == Fault::mismatch && fault_done_ && submitted.planned == bad_call_ && members_of(planned.group) > 1)
+  // Of an exchange, who has sent its part may be done.
+  const bool exchange = wire::is_exchange(planned.call.kind);
+  if (fault_ == Fault::mismatch && fault_done_ && submitted.planned == bad_call_ && members_of(planned.group) > 1 &&
+      !exchange)
     throw Broken(name + " succeeded although the ranks asked for different things");
   const std::uint32_t rank = rank_in(planned.group, worker.rank);
   const bool is_root = planned.call.kind == wire::Kind::broadcast && planned.call.root == rank;
@@ -106,7 +109,8 @@ void World::check_call(const Worker& worker, const Submitted& submitted) const {
       (!same(got, submitted.before, {0, part.first}) || !same(got, submitted.before, {part.end, got.size()})))
     throw Broken(name + " wrote other ranks' parts");
   if (!planned.in_place && submitted.input_after != submitted.before) throw Broken(name + " wrote its input");
-  if (submitted.call->contributors() != members_of(planned.group)) throw Broken(name + " counts other contributors");
+  const std::uint32_t took_part = planned.call.kind == wire::Kind::send ? 2 : members_of(planned.group);
+  if (submitted.call->contributors() != took_part) throw Broken(name + " counts other contributors");
 }
 
 void World::check() {

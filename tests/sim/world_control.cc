@@ -18,9 +18,10 @@ Delay control_delay() {
 
 client::ProgressAgent::Reports World::reports(Worker& worker) {
   return {
-      [this, &worker](CommunicatorId id, Sequence sequence, const wire::CallDescription& call) {
+      [this, &worker](CommunicatorId id, Sequence sequence, const wire::CallDescription& call,
+                      const std::vector<std::uint32_t>& awaits) {
         coverage_.add("stall reported");
-        to_coordinator(worker.to_coordinator, worker.peer, wire::Waiting{id.value, sequence, call});
+        to_coordinator(worker.to_coordinator, worker.peer, wire::Waiting{id.value, sequence, call, awaits});
       },
       [this, &worker](const wire::ReducerInfo& reducer, const Status& why) {
         coverage_.add("lane lost at a worker");
@@ -31,9 +32,9 @@ client::ProgressAgent::Reports World::reports(Worker& worker) {
         for (int group = 0; group < 2; ++group)
           if (worker.group_open[group] && worker.group_ids[group] == id.value) worker.closed[group] = why;
       },
-      [this, &worker](CommunicatorId id, std::uint32_t rank) {
+      [this, &worker](CommunicatorId id, std::uint32_t rank, wire::Purpose purpose) {
         coverage_.add("lane between workers");
-        open_peer_lane(worker, id, rank);
+        open_peer_lane(worker, id, rank, purpose);
       },
       [this, &worker](CommunicatorId id, Sequence sequence) {
         coverage_.add("disagreement in a ring");
@@ -157,20 +158,21 @@ void World::open_lanes(Worker& worker, const wire::EpochRecord& record) {
 }
 
 // Dialling takes a while, and longer when the other one has not joined; one that is gone never answers.
-void World::open_peer_lane(Worker& worker, CommunicatorId id, std::uint32_t rank) {
-  net_.at(net_.now() + static_cast<DurationNs>(random_.between(20, 2000)) * kMicrosecond, [this, &worker, id, rank] {
+void World::open_peer_lane(Worker& worker, CommunicatorId id, std::uint32_t rank, wire::Purpose purpose) {
+  const TimeNs dialled = net_.now() + static_cast<DurationNs>(random_.between(20, 2000)) * kMicrosecond;
+  net_.at(dialled, [this, &worker, id, rank, purpose] {
     Worker& other = *workers_[rank];
     if (!worker.alive || worker.silent || !other.alive || other.left) return;
-    if (!other.joined || other.silent) return open_peer_lane(worker, id, rank);
+    if (!other.joined || other.silent) return open_peer_lane(worker, id, rank, purpose);
     wire::Hello hello;
-    hello.purpose = wire::Purpose::peer_lane;
+    hello.purpose = purpose;
     hello.job = kJob;
     hello.rank = worker.rank;
     hello.incarnation = 5000 + worker.rank;
     hello.shard = id.value;
     SimNetwork::LinkPair pair = net_.make_link(hello);
     lanes_.push_back(pair.lane);
-    worker.agent->adopt_peer(id, std::move(pair.left));
+    worker.agent->adopt_peer(id, rank, std::move(pair.left));
     other.agent->adopt_accepted(std::move(pair.right));
     run_agent(other);
     run_agent(worker);
@@ -220,7 +222,7 @@ void World::on_message(Worker& worker, const wire::Message& message) {
   } else if (const auto* describe = std::get_if<wire::Describe>(&message)) {
     if (const auto* call = worker.agent->describe(CommunicatorId(describe->communicator), describe->sequence))
       to_coordinator(worker.to_coordinator, worker.peer,
-                     wire::Waiting{describe->communicator, describe->sequence, *call});
+                     wire::Waiting{describe->communicator, describe->sequence, *call, {}});
   } else if (const auto* stalled = std::get_if<wire::Stalled>(&message)) {
     coverage_.add("stall answered");
     worker.agent->on_stalled(*stalled);

@@ -83,8 +83,8 @@ TEST(ControlText, of_trouble) {
                              "w",
                              {18446744073709551615ull, 0}};
   expect_text(
-      Waiting{1, 2, call},
-      R"({"call":{"count":1000,"dtype":"fp8_e4m3","key":"w","kind":"reduce","op":"avg","parts":[18446744073709551615,0],"postscale":"fff0000000000000",)"
+      Waiting{1, 2, call, {5}},
+      R"({"awaits":[5],"call":{"count":1000,"dtype":"fp8_e4m3","key":"w","kind":"reduce","op":"avg","parts":[18446744073709551615,0],"postscale":"fff0000000000000",)"
       R"("prescale":"3fb999999999999a","root":3,"via":"reducers","wire_dtype":"bf16"},"communicator":1,"sequence":2,"type":"waiting"})");
   expect_text(Stalled{1, 2, {3, 4}, 2},
               R"({"communicator":1,"missing":[3,4],"missing_count":2,"sequence":2,"type":"stalled"})");

@@ -137,7 +137,7 @@ TEST(CheckHeader, SEC_05_each_field_is_checked_on_its_own) {
   EXPECT_EQ(refusal([](Header& h) { h.magic = 0x5253; }), "magic");
   EXPECT_EQ(refusal([](Header& h) { h.version = 2; }), "version");
   EXPECT_EQ(refusal([](Header& h) { h.type = static_cast<FrameType>(0); }), "type");
-  EXPECT_EQ(refusal([](Header& h) { h.type = static_cast<FrameType>(5); }), "type");
+  EXPECT_EQ(refusal([](Header& h) { h.type = static_cast<FrameType>(6); }), "type");
   EXPECT_EQ(refusal([](Header& h) { h.dtype = static_cast<DType>(kDTypeCount); }), "dtype");
   EXPECT_EQ(refusal([](Header& h) { h.dtype = static_cast<DType>(255); }), "dtype");
   EXPECT_EQ(refusal([](Header& h) { h.op = static_cast<Op>(kOpCount); }), "op");
@@ -147,6 +147,9 @@ TEST(CheckHeader, SEC_05_each_field_is_checked_on_its_own) {
   for (const unsigned bit : {6u, 7u, 12u, 13u, 14u, 15u})
     EXPECT_EQ(refusal([&](Header& h) { h.flags = static_cast<std::uint16_t>(h.flags | 1u << bit); }), "flags") << bit;
   EXPECT_EQ(refusal([](Header& h) { h.set_kind(static_cast<Kind>(kKindCount)); }), "kind");
+  EXPECT_EQ(refusal([](Header& h) { h.set_kind(Kind::send); }), "kind for this frame type");
+  EXPECT_EQ(refusal([](Header& h) { h.type = FrameType::message; }), "kind for this frame type");
+  EXPECT_EQ(refusal([](Header& h) { h.type = FrameType::message, h.set_kind(Kind::gather); }), "");
   EXPECT_EQ(refusal([](Header& h) { h.rank = kMaxRanks; }), "rank");
   EXPECT_EQ(refusal([](Header& h) { h.rank = 1u << 31; }), "rank");
   EXPECT_EQ(refusal([](Header& h) { h.payload_bytes = kMaxPayloadBytes + 2; }), "payload bytes");

@@ -49,11 +49,12 @@ std::string CallDescription::to_string() const {
   std::string text(kind_name(kind));
   if (via == Via::ring) text += " (ring)";
   if (kind == Kind::barrier) return text;
-  text += " of " + std::to_string(count) + " " + std::string(dtype_name(dtype));
+  text += kind == Kind::all_to_all ? " of " : " of " + std::to_string(count) + " ";  // its counts are the pairs' own
+  text += dtype_name(dtype);
   if (wire_dtype != dtype) text += " (wire " + std::string(dtype_name(wire_dtype)) + ")";
-  if (kind == Kind::broadcast || kind == Kind::reduce) text += " root " + std::to_string(root);
+  if (has_root(kind)) text += " root " + std::to_string(root);
   if (!parts.empty()) text += " in parts";
-  if (!has_one_source(kind)) text += ", " + std::string(op_name(op));
+  if (!has_one_source(kind) && !is_exchange(kind)) text += ", " + std::string(op_name(op));
   if (prescale != 1.0 || postscale != 1.0) text += ", scales " + number(prescale) + " and " + number(postscale);
   if (!key.empty()) text += ", key '" + key + "'";
   return text;

@@ -24,8 +24,8 @@ struct CallDescription {
   DType dtype = DType::fp32;
   DType wire_dtype = DType::fp32;
   Op op = Op::sum;
-  std::uint32_t root = 0;   // broadcast, reduce
-  std::uint64_t count = 0;  // elements of the whole call, all tensors together
+  std::uint32_t root = 0;   // where has_root(kind)
+  std::uint64_t count = 0;  // elements of the whole call, all tensors together; all_to_all: 0, each pair has its own
   double prescale = 1.0;
   double postscale = 1.0;
   std::string key;                   // empty: calls match by order

@@ -176,6 +176,7 @@ struct Waiting {
   std::uint16_t communicator = 0;
   std::uint64_t sequence = 0;
   CallDescription call;
+  std::vector<std::uint32_t> awaits = {};  // a receive: the rank that has not yet opened a lane for it
 };
 // C>W  the answer while others are missing: their ranks in the communicator (the first 16), and how many in all
 struct Stalled {

@@ -188,6 +188,7 @@ void fields(auto& io, Is<Waiting> auto& m) {
   communicator(io, m.communicator);
   io.number("sequence", m.sequence, 0, kLargest<std::uint64_t>);
   io.object("call", m.call);
+  io.list("awaits", m.awaits);
 }
 void fields(auto& io, Is<Stalled> auto& m) {
   communicator(io, m.communicator);

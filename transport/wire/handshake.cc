@@ -150,7 +150,7 @@ Result<Hello> decode_hello(ConstBytes bytes) {
   hello.minor = take<std::uint16_t>(p + hello_at::kMinor);
   if (hello.major != kProtocolMajor) return failure(version_differs(hello.major, hello.minor));
   const auto purpose = static_cast<unsigned>(p[hello_at::kPurpose]);
-  if (purpose < 1 || purpose > 5) return wrong("purpose " + std::to_string(purpose) + ", expected 1 to 5");
+  if (purpose < 1 || purpose > 7) return wrong("purpose " + std::to_string(purpose) + ", expected 1 to 7");
   hello.purpose = static_cast<Purpose>(purpose);
   hello.shard = take<std::uint16_t>(p + hello_at::kShard);
   hello.rank = take<std::uint32_t>(p + hello_at::kRank);
@@ -166,8 +166,7 @@ Result<Hello> decode_hello(ConstBytes bytes) {
   }
   hello.job.assign(reinterpret_cast<const char*>(p + hello_at::kJob), job_length);
   if (!hello.job.empty() && !valid_job_id(hello.job)) return wrong("job id has characters outside [A-Za-z0-9._-]");
-  const bool of_a_job =
-      hello.purpose == Purpose::lane || hello.purpose == Purpose::peer_lane || hello.purpose == Purpose::control_worker;
+  const bool of_a_job = hello.purpose != Purpose::control_reducer && hello.purpose != Purpose::control_tool;
   if (hello.job.empty() && of_a_job) {
     return wrong("job id is empty");
   }

@@ -38,13 +38,15 @@ enum class Purpose : std::uint8_t {
   control_reducer = 2,
   control_tool = 3,
   lane = 4,
-  peer_lane = 5
+  ring_lane = 5,      // to the next worker of a communicator's ring
+  exchange_lane = 6,  // to another worker of a communicator, for collectives' messages to it
+  pair_lane = 7,      // likewise, for sends to it
 };
 
 struct Hello {
   std::uint16_t major = kProtocolMajor, minor = kProtocolMinor;
   Purpose purpose = Purpose::lane;
-  std::uint16_t shard = 0;            // lane: which shard of the reducer; peer_lane: the communicator
+  std::uint16_t shard = 0;            // lane: which shard of the reducer; lanes of workers: the communicator
   std::uint32_t rank = 0;             // worker: its rank in the job
   Incarnation incarnation = 0;        // of the initiator
   std::uint64_t target_instance = 0;  // incarnation of the process meant to answer; 0: any

@@ -58,7 +58,7 @@ const char* check_header(const Header& h) noexcept {
   if (h.magic != kMagic) return "magic";
   if (h.version != kVersion) return "version";
   if (h.header_crc != header_crc(h)) return "header CRC";
-  if (h.type < FrameType::contribution || h.type > FrameType::partial) return "type";
+  if (h.type < FrameType::contribution || h.type > FrameType::message) return "type";
   if (static_cast<int>(h.dtype) >= kDTypeCount) return "dtype";
   if (static_cast<int>(h.op) >= kOpCount) return "op";
   if (!reduction_defined(h.dtype, h.op)) return "op for this dtype";
@@ -66,6 +66,8 @@ const char* check_header(const Header& h) noexcept {
   if (h.has(kFlagScaled) && !dtype_is_float(h.dtype) && !dtype_is_complex(h.dtype))
     return "scale factors for this dtype";
   if (static_cast<int>(h.kind()) >= kKindCount) return "kind";
+  if (h.type != FrameType::held && is_exchange(h.kind()) != (h.type == FrameType::message))
+    return "kind for this frame type";
   if (h.rank >= kMaxRanks) return "rank";
   if (h.payload_bytes > kMaxPayloadBytes) return "payload bytes";
   if (h.has(kFlagHeaderOnly) && h.payload_bytes != 0) return "payload bytes of a header-only frame";

@@ -27,9 +27,11 @@ inline constexpr std::uint32_t kMaxRanks = 65536;
 enum class FrameType : std::uint8_t {
   contribution = 1,  // worker -> shard: one rank's chunk
   result = 2,        // shard -> worker: the fold of all contributions of a chunk
-  held = 3,          // both ways, header-only: progress of an idle communicator (takes no number)
+  held = 3,          // against the data, header-only: `sequence` frames of this lane have left their places
   partial = 4,       // worker -> next worker of the ring: the fold of some ranks' contributions to a chunk, or the data
                      // of its one source; the chunk's result goes round behind it
+  message = 5,       // worker -> another worker: a piece of what one rank has for one other. `sequence` counts the
+                     // messages of the lane, `element_offset` is how many elements the whole message has
 };
 
 enum class Kind : std::uint8_t {
@@ -38,19 +40,32 @@ enum class Kind : std::uint8_t {
   broadcast = 2,
   reduce_scatter = 3,
   all_gather = 4,
-  barrier = 5
+  barrier = 5,
+  all_to_all = 6,
+  gather = 7,
+  scatter = 8,
+  send = 9,  // and its receive
 };
-inline constexpr int kKindCount = 6;
+inline constexpr int kKindCount = 10;
 constexpr std::string_view kind_name(Kind kind) noexcept {
-  constexpr std::string_view kNames[kKindCount] = {"allreduce",      "reduce",     "broadcast",
-                                                   "reduce_scatter", "all_gather", "barrier"};
+  constexpr std::string_view kNames[kKindCount] = {"allreduce",  "reduce",  "broadcast",  "reduce_scatter",
+                                                   "all_gather", "barrier", "all_to_all", "gather",
+                                                   "scatter",    "send"};
   const auto i = static_cast<std::size_t>(kind);
   return i < kKindCount ? kNames[i] : std::string_view("?");
 }
 
+// Of these, what one rank has for another goes straight from worker to worker, as a message: no reducer and no ring has
+// a part in it.
+constexpr bool is_exchange(Kind kind) noexcept {
+  return kind >= Kind::all_to_all;
+}
 // Each chunk of these has payload from one rank only: nothing is folded.
 constexpr bool has_one_source(Kind kind) noexcept {
   return kind == Kind::broadcast || kind == Kind::all_gather;
+}
+constexpr bool has_root(Kind kind) noexcept {
+  return kind == Kind::broadcast || kind == Kind::reduce || kind == Kind::gather || kind == Kind::scatter;
 }
 // The elements of these are the ranks' parts, one after another.
 constexpr bool has_parts(Kind kind) noexcept {

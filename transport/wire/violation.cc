@@ -20,7 +20,7 @@ Status violation(const Header& h, std::string_view field) {
     seal(sealed);
     return violation(field, h.header_crc, "the bytes have " + std::to_string(sealed.header_crc));
   }
-  if (field == "type") return violation(field, static_cast<unsigned>(h.type), "expected 1 to 3");
+  if (field == "type") return violation(field, static_cast<unsigned>(h.type), "expected 1 to 5");
   if (field == "dtype") return violation(field, static_cast<unsigned>(h.dtype), below(kDTypeCount));
   if (field == "op") return violation(field, static_cast<unsigned>(h.op), below(kOpCount));
   if (field == "op for this dtype")
@@ -30,6 +30,9 @@ Status violation(const Header& h, std::string_view field) {
     return violation(field, h.flags, std::string(dtype_name(h.dtype)) + " has none");
   if (field == "flags") return violation(field, h.flags, "known are " + std::to_string(kKnownFlags));
   if (field == "kind") return violation(field, static_cast<unsigned>(h.kind()), below(kKindCount));
+  if (field == "kind for this frame type")
+    return violation(field, static_cast<unsigned>(h.kind()),
+                     "frame type " + std::to_string(static_cast<unsigned>(h.type)));
   if (field == "rank") return violation(field, h.rank, below(kMaxRanks));
   if (field == "contributors") return violation(field, h.contributors, below(kMaxRanks));
   return violation(field, h.payload_bytes, below(kMaxPayloadBytes));
