@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Dialing, listening and strangers, over loopback.
 #include <arpa/inet.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <signal.h>
@@ -23,6 +24,8 @@
 namespace redsum::tcp {
 namespace {
 
+using testing::AllOf;
+using testing::HasSubstr;
 using transport::Link;
 
 const wire::Key kKey = wire::key_from_secret("secret");
@@ -63,8 +66,8 @@ class Links : public ::testing::Test {
   }
   // The outcome of one dial of `address`.
   Result<std::unique_ptr<Link>> dial(const std::string& address, const wire::Hello& hello, const wire::Key& key,
-                                     DurationNs limit_ns = 20 * kSecond) {
-    const auto dialer = make_dialer(loop_);
+                                     DurationNs limit_ns = 20 * kSecond, std::vector<Endpoint> local = {}) {
+    const auto dialer = make_dialer(loop_, std::move(local));
     std::unique_ptr<Result<std::unique_ptr<Link>>> outcome;
     dialer->dial(address, hello, key, monotonic_now() + limit_ns, [&](Result<std::unique_ptr<Link>> result) {
       EXPECT_EQ(outcome, nullptr);
@@ -176,6 +179,34 @@ TEST_F(Links, NET_07_ADialWithoutAListenerEndsAtItsDeadlineAndSaysWhy) {
   for (const std::string& part : {address, std::string("attempts"), std::string("Connection refused (111)")}) {
     EXPECT_NE(link.error().text().find(part), std::string::npos) << link.error().text();
   }
+}
+
+TEST_F(Links, NET_02_ALaneComesFromTheAddressThatWasChosen) {
+  const auto from = [&](const char* host) {
+    accepted_.clear();
+    const auto link = dial(listening_->address(), lane_hello(), kKey, 20 * kSecond, {*numeric_endpoint({host, 0})});
+    if (!link) return link.error().to_string();
+    while (accepted_.empty()) loop_.wait_until(kNever);
+    return parse_host_port(accepted_[0]->peer_address())->host;
+  };
+  listen_at("127.0.0.1:0");
+  EXPECT_EQ(from("127.0.0.2"), "127.0.0.2");
+  EXPECT_EQ(from("127.0.0.3"), "127.0.0.3");
+  // Whatever the card: loopback is reached over loopback.
+  EXPECT_EQ(from("192.0.2.77"), "127.0.0.1");
+  EXPECT_EQ(from("::1"), "127.0.0.1");
+}
+
+TEST_F(Links, NET_02_ACardThatIsGoneOrOfTheOtherFamilyIsNamed) {
+  const auto error = [&](const char* address, const char* local) {
+    const auto link = dial(address, lane_hello(), kKey, 100 * kMillisecond, {*numeric_endpoint({local, 0})});
+    return link ? "no error" : link.error().to_string();
+  };
+  // TEST-NET addresses: no host has them, and nothing is sent since the bind fails.
+  EXPECT_THAT(error("198.51.100.1:7401", "203.0.113.9"),
+              AllOf(HasSubstr("timeout"), HasSubstr("from the local address 203.0.113.9"), HasSubstr("(99)")));
+  EXPECT_THAT(error("198.51.100.1:7401", "2001:db8::1"),
+              AllOf(HasSubstr("timeout"), HasSubstr("198.51.100.1:7401"), HasSubstr("[2001:db8::1]")));
 }
 
 TEST_F(Links, ACancelledDialIsSilent) {

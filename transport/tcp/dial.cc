@@ -108,7 +108,7 @@ class Dialing : public std::enable_shared_from_this<Dialing> {
     Error error;
     socket_.assign(to.family() == AF_INET6 ? tcp::v6() : tcp::v4(), made.descriptor(), error);
     if (error) return endpoint_failed(error.message());
-    made.release();
+    if (const std::string why = bind_local(made.release(), to); !why.empty()) return endpoint_failed(why);
     attempt_ends_ = std::min(spec_.deadline, monotonic_now() + kAttemptLimitNs);
     attempt_timer_.at(attempt_ends_, guarded(&Dialing::on_attempt_limit));
     tcp::endpoint endpoint;
@@ -120,6 +120,21 @@ class Dialing : public std::enable_shared_from_this<Dialing> {
       if (failed) return self->endpoint_failed(errno_text(failed.value()));
       self->begin_handshake();
     });
+  }
+
+  // Empty, or why the socket cannot leave by the card that was asked for.
+  std::string bind_local(int descriptor, const Endpoint& to) const {
+    if (spec_.local.empty()) return {};
+    const auto from = std::find_if(spec_.local.begin(), spec_.local.end(),
+                                   [&](const Endpoint& one) { return one.family() == to.family(); });
+    const bool found = from != spec_.local.end();
+    if (to.is_loopback() && !(found && from->is_loopback())) return {};
+    if (!found) return "the local address is " + spec_.local.front().to_string() + ", which does not reach this family";
+    // The port is chosen by connect(), which may give one that another target has already.
+    const int on = 1;
+    ::setsockopt(descriptor, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &on, sizeof on);
+    if (::bind(descriptor, reinterpret_cast<const sockaddr*>(&from->storage), from->bytes) == 0) return {};
+    return "from the local address " + from->to_string() + ": " + errno_text(errno);
   }
 
   void begin_handshake() {

@@ -10,6 +10,7 @@
 #include "transport/base/status.h"
 #include "transport/base/time.h"
 #include "transport/loop/loop.h"
+#include "transport/tcp/address.h"
 #include "transport/tcp/socket.h"
 #include "transport/wire/handshake.h"
 
@@ -25,6 +26,10 @@ struct DialSpec {
   wire::Hello hello;                   // its nonce is drawn anew for every attempt
   wire::Key key{};
   TimeNs deadline = kNever;
+  // Where the connection comes from: the one of the target's family, with port 0; a target that only another family
+  // reaches counts as not reached. A target on loopback takes none but a loopback one; all is left to the system where
+  // this is empty.
+  std::vector<Endpoint> local = {};
 };
 
 // Errors: timeout naming addresses, attempts and the last error; at once: auth_failed, version_mismatch,

@@ -16,14 +16,14 @@ using transport::Listener;
 
 class TcpDialer final : public Dialer {
  public:
-  explicit TcpDialer(Loop& loop) : loop_(loop) {}
+  TcpDialer(Loop& loop, std::vector<Endpoint> local) : loop_(loop), local_(std::move(local)) {}
   void dial(const std::string& address, const wire::Hello& hello, const wire::Key& key, TimeNs deadline,
             Done done) override {
     // Each dial holds its own slot, so that its end does not touch the others; finished slots go with the next dial.
     std::erase_if(under_way_, [](const auto& slot) { return slot->finished; });
     auto slot = std::make_shared<Slot>();
     under_way_.push_back(slot);
-    slot->handle = tcp::dial(loop_, DialSpec{{address}, hello, key, deadline},
+    slot->handle = tcp::dial(loop_, DialSpec{{address}, hello, key, deadline, local_},
                              [weak = std::weak_ptr<Slot>(slot), done = std::move(done)](Result<Connected> result) {
                                if (const auto mine = weak.lock()) mine->finished = true;
                                if (!result) return done(failure(result.error()));
@@ -38,6 +38,7 @@ class TcpDialer final : public Dialer {
     bool finished = false;
   };
   Loop& loop_;
+  const std::vector<Endpoint> local_;
   std::vector<std::shared_ptr<Slot>> under_way_;
 };
 
@@ -56,8 +57,8 @@ std::unique_ptr<Link> make_link(Connected connected) {
   return std::make_unique<TcpLink>(std::move(connected));
 }
 
-std::unique_ptr<Dialer> make_dialer(Loop& loop) {
-  return std::make_unique<TcpDialer>(loop);
+std::unique_ptr<Dialer> make_dialer(Loop& loop, std::vector<Endpoint> local) {
+  return std::make_unique<TcpDialer>(loop, std::move(local));
 }
 
 Result<std::unique_ptr<Listener>> make_listener(Loop& loop, const std::string& address, std::uint64_t instance,
