@@ -77,8 +77,9 @@ Job::Job(const Options& options)
       progress_thread_("redsum-data") {}
 
 Status Job::start_reducer() {
-  auto started = start_own_reducer({options_.job_id, options_.rank, options_.coordinators, options_.data_address,
-                                    options_.pool_key, options_.guarded, options_.heartbeat_timeout});
+  auto started =
+      start_own_reducer({options_.job_id, options_.rank, options_.coordinators, options_.data_address,
+                         options_.pool_key, options_.guarded, options_.heartbeat_timeout, options_.local.host()});
   if (!started) return started.error();
   own_reducer_ = std::move(*started);
   return {};
@@ -95,7 +96,8 @@ Status Job::listen() {
   hello.rank = options_.rank;
   hello.incarnation = incarnation_;
   auto lanes = PeerLanes::listen(
-      loop_, hello, tcp::format_host_port(at->host, at->port), [this](std::unique_ptr<transport::Link> link) {
+      loop_, hello, tcp::format_host_port(at->host, at->port), options_.local.addresses,
+      [this](std::unique_ptr<transport::Link> link) {
         auto shared = std::make_shared<std::unique_ptr<transport::Link>>(std::move(link));
         progress_thread_.loop().post([this, shared] { worker_.progress.adopt_accepted(std::move(*shared)); });
       });
@@ -149,7 +151,7 @@ Result<std::shared_ptr<Job>> Job::join(const Options& options) {
   job->transport_ = std::move(*transport);
   job->worker_.progress.use(*job->transport_);
   job->deadline_ = monotonic_now() + options.connect_timeout;
-  job->dialer_ = tcp::make_dialer(job->loop_);
+  job->dialer_ = tcp::make_dialer(job->loop_, options.local.addresses);
   job->timer_ = std::make_unique<Timer>(job->loop_);
   job->progress_thread_.start(*job->transport_, job->worker_);
   auto joined = job->joined_.get_future();
@@ -196,6 +198,8 @@ void Job::begin() {
     last_heard_ = monotonic_now();
     connection_->start([this](wire::Message message) { on_message(message); },
                        [this](const Status& why) { coordinator_lost(why); });
+    if (const Status s = check_reach(options_.local, options_.interfaces, connection_->peer_address()); !s)
+      return finish_join(s);
     wire::Join join;
     join.world_size = options_.world_size;
     join.host = host_and_pid();

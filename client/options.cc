@@ -78,6 +78,23 @@ std::vector<std::string> split(const std::string& list) {
   return parts;
 }
 
+// The card, and the address on it where this worker listens.
+Status take_interfaces(const std::string& interfaces, Options& result) {
+  if (interfaces.empty()) return {};
+  const auto address = tcp::parse_host_port(result.data_address, true);
+  const std::string host = address ? address->host : result.data_address;
+  auto local = tcp::local_interface(interfaces, host);
+  if (!local)
+    return {Code::invalid_argument, "interfaces is '" + interfaces + "'" +
+                                        (host.empty() ? "" : " and data_address '" + result.data_address + "'") +
+                                        " (REDSUM_INTERFACES): " + local.error().text()};
+  result.interfaces = interfaces;
+  result.local = std::move(*local);
+  if (!host.empty() && host != "0.0.0.0" && host != "::") return {};
+  result.data_address = address ? tcp::format_host_port(result.local.host(), address->port) : result.local.host();
+  return {};
+}
+
 }  // namespace
 
 void options_from_environment(redsum_options& o) {
@@ -100,6 +117,7 @@ void options_from_environment(redsum_options& o) {
   o.mode = choice("REDSUM_MODE", {"server", "direct", "ring"});
   o.ring_order = choice("REDSUM_RING_ORDER", {"default", "ring", "rank"});
   o.data_address = variable({"REDSUM_DATA_ADDRESS"});
+  o.interfaces = variable({"REDSUM_INTERFACES"});
 }
 
 Result<Options> check_options(const redsum_options& o) {
@@ -148,6 +166,8 @@ Result<Options> check_options(const redsum_options& o) {
   result.mode = kModes[o.mode];
   result.ring_order = static_cast<wire::RingOrder>(o.ring_order);
   result.data_address = o.data_address ? o.data_address : "";
+  if (Status status = take_interfaces(o.interfaces ? o.interfaces : "", result); !status)
+    return failure(std::move(status));
   result.window = static_cast<std::uint16_t>(o.window);
   result.connect_timeout = o.connect_timeout_ns;
   result.operation_timeout = o.operation_timeout_ns;

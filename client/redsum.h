@@ -97,9 +97,9 @@ typedef struct redsum_handle redsum_handle; /**< one submitted collective */
 /**
  * How a process joins a job. Always start from redsum_options_init(), which sets the defaults and then what the
  * environment says: REDSUM_COORDINATOR, REDSUM_JOB_ID, REDSUM_SECRET_FILE, REDSUM_CHUNK_BYTES, REDSUM_WINDOW,
- * REDSUM_MODE (server, direct, ring), REDSUM_RING_ORDER (ring, rank), REDSUM_DATA_ADDRESS, REDSUM_INSECURE (1),
- * REDSUM_*_TIMEOUT (seconds), and rank and world size from REDSUM_RANK/REDSUM_WORLD_SIZE, RANK/WORLD_SIZE (torchrun),
- * OMPI_COMM_WORLD_*, PMI_*, SLURM_PROCID/SLURM_NTASKS. Strings are copied by redsum_init.
+ * REDSUM_MODE (server, direct, ring), REDSUM_RING_ORDER (ring, rank), REDSUM_DATA_ADDRESS, REDSUM_INTERFACES,
+ * REDSUM_INSECURE (1), REDSUM_*_TIMEOUT (seconds), and rank and world size from REDSUM_RANK/REDSUM_WORLD_SIZE,
+ * RANK/WORLD_SIZE (torchrun), OMPI_COMM_WORLD_*, PMI_*, SLURM_PROCID/SLURM_NTASKS. Strings are copied by redsum_init.
  */
 typedef struct redsum_options {
   size_t struct_bytes;          /**< sizeof(redsum_options) of the caller; set by redsum_options_init */
@@ -118,7 +118,12 @@ typedef struct redsum_options {
                                      NULL or "": the interface that leads to the coordinator, any port
                                      (REDSUM_DATA_ADDRESS). Without a secret, REDSUM_INSECURE=1 and loopback it listens
                                      nowhere, and these are refused */
-  int32_t ring_order; /**< a redsum_ring_order. Default REDSUM_RING_ORDER_DEFAULT, or what REDSUM_RING_ORDER says */
+  int32_t ring_order;     /**< a redsum_ring_order. Default REDSUM_RING_ORDER_DEFAULT, or what REDSUM_RING_ORDER says */
+  const char* interfaces; /**< the network card for this rank's data: names, prefixes with *, networks such
+                             as 10.0.0.0/8, separated by commas, or ^ and such a list for all but these; the first that
+                             matches counts. This rank listens there and its lanes come from that address; data_address,
+                             where it is given, must lie on it. A loopback address is refused in a job whose coordinator
+                             is reached by another. NULL or "": left to the system (REDSUM_INTERFACES) */
 } redsum_options;
 
 /** One piece of a collective's data. A list of them is one collective, in that order, as if they were contiguous. */

@@ -82,8 +82,9 @@ struct Options {
     mode = static_cast<redsum_mode>(c.mode);
     data_address = c.data_address ? c.data_address : "";
     ring_order = static_cast<redsum_ring_order>(c.ring_order);
+    interfaces = c.interfaces ? c.interfaces : "";
   }
-  std::string coordinator, job_id, secret_file, data_address;
+  std::string coordinator, job_id, secret_file, data_address, interfaces;
   redsum_mode mode;
   redsum_ring_order ring_order;
   int rank, world_size;
@@ -181,6 +182,7 @@ class Communicator {
     c.mode = options.mode;
     c.data_address = options.data_address.c_str();
     c.ring_order = options.ring_order;
+    c.interfaces = options.interfaces.c_str();
     throw_if_failed(redsum_init(&c, &comm_));
   }
   static Communicator init(const Options& options = Options()) { return Communicator(options); }

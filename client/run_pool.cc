@@ -74,6 +74,7 @@ Status Pool::prepare() {
 SpawnSpec Pool::daemon(const std::string& name, const std::string& role, const std::string& ports_file) const {
   SpawnSpec spec{name,
                  {find_redsumd(), "--role", role, "--control.address", "127.0.0.1:0", "--data.address", "127.0.0.1:0",
+                  "--data.interfaces", "",  // REDSUM_INTERFACES is meant for the workers
                   "--admin.address", "127.0.0.1:0", "--control.secret_file", secret_file_, "--ports-file",
                   folder_ + "/" + ports_file, "--log.format", "text", "--parent-death"},
                  {}};

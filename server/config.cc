@@ -9,6 +9,7 @@
 #include <fstream>
 
 #include "transport/base/check.h"
+#include "transport/tcp/interfaces.h"
 
 namespace redsum::server {
 namespace {
@@ -65,9 +66,48 @@ Result<std::string> read_secret(const std::string& path, std::vector<std::string
   return secret;
 }
 
+// NET-02: the reducer listens on the card that data.interfaces names, and tells workers that address: its end of the
+// connection to the coordinator may be another card. Loopback is for a pool of this host alone.
+Status take_interfaces(const Settings& settings, DaemonConfig& config) {
+  const Reader read(settings);
+  ReducerConfig& reducer = config.reducer;
+  reducer.data_address = read.text("data.address");
+  reducer.advertise = read.text("data.advertise");
+  reducer.coordinators = split_list(read.text("control.coordinators"));
+  if (read.text("data.interfaces").empty()) return {};
+  const auto refused = [&](const std::string& why) {
+    return error_at(settings, "data.interfaces", Code::invalid_argument, why);
+  };
+  auto address = parse_address(reducer.data_address);
+  if (!address) return address.error();
+  const bool given = settings.at("data.address").source != Source::built_in && !is_wildcard(address->host);
+  const auto found = tcp::local_interface(read.text("data.interfaces"), given ? address->host : std::string());
+  if (!found)
+    return refused((given ? "with data.address = '" + reducer.data_address + "': " : "") + found.error().text());
+  if (!given) address->host = found->host();
+  reducer.data_address = address_text(*address);
+  if (!found->loopback()) {
+    if (reducer.advertise.empty()) reducer.advertise = found->host();
+    return {};
+  }
+  std::vector<std::string> coordinators = reducer.coordinators;
+  if (coordinators.empty() && config.has_coordinator) coordinators = {read.text("control.address")};
+  for (const std::string& text : coordinators) {
+    const auto at = tcp::parse_host_port(text, true);
+    const auto endpoint = at ? tcp::numeric_endpoint(*at) : std::nullopt;  // a name may yet be this host's
+    if (endpoint && !endpoint->is_loopback() && reducer.advertise.empty())
+      return refused("it gives the loopback address " + found->host() + ", but the coordinator is at " + text +
+                     ": workers on other hosts cannot reach this reducer; name the card that leads to them, or leave "
+                     "loopback out with '^lo'; present: " +
+                     tcp::interfaces_text(tcp::present_interfaces()));
+  }
+  return {};
+}
+
 // SEC-04: whoever reaches a port could pose as a member, so a port that others reach needs a secret.
-Status check_exposed(const Settings& settings, std::string_view key, bool has_secret, bool insecure) {
-  const auto address = parse_address(settings.at(key).text);
+Status check_exposed(const Settings& settings, std::string_view key, const std::string& text, bool has_secret,
+                     bool insecure) {
+  const auto address = parse_address(text);
   if (!address || is_loopback(address->host) || has_secret || insecure) return {};
   return error_at(
       settings, key, Code::auth_failed,
@@ -85,8 +125,12 @@ Status take_secret(const Settings& settings, DaemonConfig& config) {
   }
   const bool insecure = read.boolean("control.insecure");
   if (config.has_coordinator)
-    REDSUM_RETURN_IF_ERROR(check_exposed(settings, "control.address", !secret.empty(), insecure));
-  if (config.has_reducer) REDSUM_RETURN_IF_ERROR(check_exposed(settings, "data.address", !secret.empty(), insecure));
+    REDSUM_RETURN_IF_ERROR(
+        check_exposed(settings, "control.address", read.text("control.address"), !secret.empty(), insecure));
+  const bool by_interface = config.reducer.data_address != read.text("data.address");
+  if (config.has_reducer)
+    REDSUM_RETURN_IF_ERROR(check_exposed(settings, by_interface ? "data.interfaces" : "data.address",
+                                         config.reducer.data_address, !secret.empty(), insecure));
   if (secret.empty() && insecure)
     config.warnings.push_back("no secret: everyone who reaches the ports can join (--insecure)");
   config.coordinator.pool_key = config.reducer.pool_key = wire::key_from_secret(secret);
@@ -145,11 +189,8 @@ Status take_reducer(const Settings& settings, const std::string& root, DaemonCon
   const Reader read(settings);
   ReducerConfig& reducer = config.reducer;
   reducer.name = read.text("reducer.name");
-  reducer.data_address = read.text("data.address");
-  reducer.advertise = read.text("data.advertise");
   reducer.heartbeat_timeout = read.duration("control.heartbeat_timeout");
   reducer.idle_release = read.duration("reducer.idle_release");
-  reducer.coordinators = split_list(read.text("control.coordinators"));
   config.cpus = cpus_allowed(root);
   config.memory = memory_allowed(root);
   const std::int64_t shards = read.integer("reducer.shards");
@@ -260,6 +301,8 @@ Result<DaemonConfig> make_config(const Settings& settings, const std::string& ro
   DaemonConfig config;
   config.has_reducer = !read.is("role", "coordinator");
   config.has_coordinator = !read.is("role", "reducer");
+  if (config.has_reducer)
+    if (Status taken = take_interfaces(settings, config); !taken) return failure(std::move(taken));
   if (Status taken = take_secret(settings, config); !taken) return failure(std::move(taken));
   if (Status taken = take_coordinator(settings, config); !taken) return failure(std::move(taken));
   if (config.has_reducer)

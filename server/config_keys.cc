@@ -118,6 +118,16 @@ constexpr Key kKeys[] = {
      .description = "Where the reducer takes lanes from workers. Port 0 takes a free one. Anything but loopback needs "
                     "control.secret_file.",
      .alias = "data"},
+    {.name = "data.interfaces",
+     .type = KeyType::text,
+     .default_text = "",
+     .description =
+         "The network card for data: names, prefixes with *, networks such as 10.0.0.0/8, separated by "
+         "commas, or ^ and such a list for all but these; the first that matches counts. The reducer listens "
+         "there and tells workers that address. data.address gives the port; a host in it must lie on that "
+         "card.",
+     .alias = "interfaces",
+     .env_alias = "REDSUM_INTERFACES"},
     {.name = "data.advertise",
      .type = KeyType::text,
      .default_text = "",
@@ -261,6 +271,7 @@ std::string type_text(const Key& key) {
 std::string_view default_meaning(const Key& key) noexcept {
   if (key.name == "control.coordinators") return "control.address where this process is a coordinator";
   if (key.name == "control.secret_file") return "no secret";
+  if (key.name == "data.interfaces") return "the host of data.address";
   if (key.name == "data.advertise")
     return "this end of the connection to the coordinator, with the port of data.address";
   if (key.name == "reducer.name") return "host:port of the data address";

@@ -7,7 +7,7 @@ find_package(nlohmann_json REQUIRED)
 
 redsum_library(redsum_log SOURCES log.cc log_format.cc DEPS redsum_base PRIVATE_DEPS spdlog::spdlog)
 redsum_library(redsum_config SOURCES config.cc config_file.cc config_flags.cc config_keys.cc config_print.cc config_values.cc
-  cpus.cc DEPS redsum_wire redsum_base redsum_log PRIVATE_DEPS tomlplusplus::tomlplusplus CLI11::CLI11)
+  cpus.cc DEPS redsum_wire redsum_base redsum_log redsum_tcp_socket PRIVATE_DEPS tomlplusplus::tomlplusplus CLI11::CLI11)
 
 # prometheus-cpp's package file asks for what its HTTP server and push client need; only the core is used here.
 find_library(REDSUM_PROMETHEUS_CORE prometheus-cpp-core REQUIRED)

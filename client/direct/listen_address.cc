@@ -48,6 +48,18 @@ Result<tcp::HostPort> listen_address(const std::string& given, const std::vector
   return parsed ? *parsed : tcp::HostPort{host, 0};
 }
 
+Status check_reach(const tcp::LocalInterface& local, const std::string& interfaces, const std::string& coordinator) {
+  const auto at = tcp::parse_host_port(coordinator);
+  const auto endpoint = at ? tcp::numeric_endpoint(*at) : std::nullopt;
+  if (!local.loopback() || !endpoint || endpoint->is_loopback()) return {};
+  return {Code::invalid_argument,
+          "interfaces is '" + interfaces + "', which gives the loopback address " + local.host() +
+              ", but the coordinator is at " + coordinator +
+              ": members on other hosts cannot reach this one; name the card that leads to them, or leave loopback out "
+              "with '^lo' (REDSUM_INTERFACES); present: " +
+              tcp::interfaces_text(tcp::present_interfaces())};
+}
+
 bool may_listen(const tcp::HostPort& at, bool guarded) {
   const auto numeric = tcp::numeric_endpoint(at);
   return guarded || at.host == "localhost" || (numeric && numeric->is_loopback());

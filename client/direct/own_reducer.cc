@@ -40,6 +40,7 @@ Result<std::unique_ptr<OwnReducer>> start_own_reducer(const OwnReducerSpec& spec
   server::ReducerConfig config;
   config.name = spec.job + "/" + std::to_string(spec.rank);
   config.data_address = tcp::format_host_port(at->host, at->port);
+  config.advertise = spec.advertise;
   config.budget_bytes = kBudgetBytes;
   config.coordinators = spec.coordinators;
   config.pool_key = spec.pool_key;

@@ -22,6 +22,7 @@ struct OwnReducerSpec {
   wire::Key pool_key{};
   bool guarded = false;  // there is a secret, or its absence is wanted: required for any address but loopback
   DurationNs heartbeat_timeout = 3 * kSecond;
+  std::string advertise;  // host by which others reach it; empty: this end of the connection to the coordinator
 };
 
 class OwnReducer {

@@ -8,11 +8,12 @@
 
 namespace redsum::client {
 
-PeerLanes::PeerLanes(Loop& loop, const wire::Hello& hello) : hello_(hello), dialer_(tcp::make_dialer(loop)) {}
+PeerLanes::PeerLanes(Loop& loop, const wire::Hello& hello, const std::vector<tcp::Endpoint>& local)
+    : hello_(hello), dialer_(tcp::make_dialer(loop, local)) {}
 
 Result<std::unique_ptr<PeerLanes>> PeerLanes::listen(Loop& loop, const wire::Hello& hello, const std::string& address,
-                                                     Accepted accepted) {
-  std::unique_ptr<PeerLanes> lanes(new PeerLanes(loop, hello));
+                                                     const std::vector<tcp::Endpoint>& local, Accepted accepted) {
+  std::unique_ptr<PeerLanes> lanes(new PeerLanes(loop, hello, local));
   auto listener = tcp::make_listener(
       loop, address, hello.incarnation, [raw = lanes.get()](const wire::Hello& from) { return raw->key_for(from); },
       std::move(accepted));

@@ -5,11 +5,13 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "transport/base/status.h"
 #include "transport/base/time.h"
 #include "transport/base/types.h"
 #include "transport/loop/loop.h"
+#include "transport/tcp/address.h"
 #include "transport/transport.h"
 #include "transport/wire/control.h"
 #include "transport/wire/handshake.h"
@@ -19,9 +21,10 @@ namespace redsum::client {
 class PeerLanes {
  public:
   using Accepted = std::function<void(std::unique_ptr<transport::Link>)>;
-  // hello: who this worker is. `address`: host:port, port 0 for any. resource_exhausted when it is in use.
+  // hello: who this worker is. `address`: host:port, port 0 for any. `local`: as for tcp::make_dialer().
+  // resource_exhausted when the address is in use.
   static Result<std::unique_ptr<PeerLanes>> listen(Loop& loop, const wire::Hello& hello, const std::string& address,
-                                                   Accepted accepted);
+                                                   const std::vector<tcp::Endpoint>& local, Accepted accepted);
 
   // Where others reach it; `local_host` stands in where it listens on all interfaces.
   std::string address(const std::string& local_host) const;
@@ -32,7 +35,7 @@ class PeerLanes {
             transport::Dialer::Done done);
 
  private:
-  PeerLanes(Loop& loop, const wire::Hello& hello);
+  PeerLanes(Loop& loop, const wire::Hello& hello, const std::vector<tcp::Endpoint>& local);
   Result<wire::Key> key_for(const wire::Hello& hello) const;
 
   const wire::Hello hello_;

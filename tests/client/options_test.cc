@@ -16,7 +16,7 @@ class OptionsTest : public testing::Test {
          {"REDSUM_COORDINATOR", "REDSUM_JOB_ID", "REDSUM_SECRET_FILE", "REDSUM_RANK", "REDSUM_WORLD_SIZE", "RANK",
           "WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "REDSUM_CHUNK_BYTES", "REDSUM_WINDOW",
           "REDSUM_CONNECT_TIMEOUT", "REDSUM_OPERATION_TIMEOUT", "REDSUM_HEARTBEAT_TIMEOUT", "REDSUM_MODE",
-          "REDSUM_RING_ORDER", "REDSUM_DATA_ADDRESS"})
+          "REDSUM_RING_ORDER", "REDSUM_DATA_ADDRESS", "REDSUM_INTERFACES"})
       ::unsetenv(name);
     redsum_options_init_for_test();
   }
@@ -77,6 +77,29 @@ TEST_F(OptionsTest, the_mode_is_one_of_three_words) {
   ::setenv("REDSUM_RING_ORDER", "reverse", 1);
   redsum_options_init_for_test();
   expect_refused("ring_order is none of");
+}
+
+TEST_F(OptionsTest, NET_02_the_card_gives_the_address) {
+  EXPECT_EQ(check_options(options_)->local.host(), "");
+  ::setenv("REDSUM_INTERFACES", "nosuch0,127.0.0.0/8", 1);
+  redsum_options_init_for_test();
+  EXPECT_EQ(check_options(options_)->local.host(), "127.0.0.1");
+  EXPECT_EQ(check_options(options_)->data_address, "127.0.0.1");
+  for (const auto& [given, used] : std::initializer_list<std::pair<const char*, const char*>>{
+           {"0.0.0.0:7499", "127.0.0.1:7499"}, {"127.0.0.1:7499", "127.0.0.1:7499"}, {"localhost", "localhost"}}) {
+    options_.data_address = given;
+    const auto checked = check_options(options_);
+    ASSERT_TRUE(checked) << checked.error().to_string();
+    EXPECT_EQ(checked->data_address, used);
+    EXPECT_EQ(checked->local.host(), "127.0.0.1");
+  }
+  options_.data_address = "203.0.113.9:7499";
+  expect_refused("interfaces is 'nosuch0,127.0.0.0/8' and data_address '203.0.113.9:7499'");
+  options_.data_address = nullptr;
+  options_.interfaces = "10.0.0.0/33";
+  expect_refused("interfaces is '10.0.0.0/33'");
+  options_.interfaces = "";
+  EXPECT_TRUE(check_options(options_)->local.addresses.empty());
 }
 
 TEST_F(OptionsTest, LIF_04_what_cannot_be_is_refused_by_name) {

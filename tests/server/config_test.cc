@@ -8,6 +8,7 @@
 #include <map>
 
 #include "tests/server/temporary_folder.h"
+#include "transport/tcp/interfaces.h"
 
 namespace redsum::server {
 namespace {
@@ -187,6 +188,63 @@ TEST(Configuration, BothRolesInOneProcessAdvertiseWhatWorkersReach) {
   EXPECT_EQ(reachable_address("0.0.0.0:7400"), "127.0.0.1:7400");
   EXPECT_EQ(reachable_address("[::]:7400"), "[::1]:7400");
   EXPECT_EQ(reachable_address("192.0.2.1:7400"), "192.0.2.1:7400");
+}
+
+TEST(Configuration, NET_02_TheCardGivesTheDataAddress) {
+  World world;
+  const auto address = [&](const std::vector<const char*>& flags) {
+    const auto config = world.config(flags);
+    return config ? config->reducer.data_address : config.error().to_string();
+  };
+  EXPECT_EQ(address({"--interfaces=127.0.0.0/8"}), "127.0.0.1:7401");
+  EXPECT_EQ(address({"--interfaces=::1/128"}), "[::1]:7401");  // in place of the default's host
+  EXPECT_EQ(address({"--interfaces=nosuch0,::1", "--data=0.0.0.0:99"}), "[::1]:99");
+  EXPECT_EQ(address({"--interfaces=127.0.0.0/8", "--data=localhost:99"}), "localhost:99");
+  EXPECT_THAT(address({"--interfaces=::1", "--data=127.0.0.1:99"}),
+              AllOf(HasSubstr("invalid_argument"), HasSubstr("data.interfaces = '::1'"),
+                    HasSubstr("data.address = '127.0.0.1:99'"), HasSubstr("lo 127.0.0.1")));
+  EXPECT_THAT(
+      address({"--interfaces=nosuch0"}),
+      AllOf(HasSubstr("invalid_argument: --interfaces: data.interfaces = 'nosuch0'"), HasSubstr("lo 127.0.0.1")));
+  EXPECT_THAT(address({"--interfaces=10.0.0.0/33"}), HasSubstr("is no network"));
+  // The role that does not run does not look.
+  EXPECT_EQ(world.error({"--interfaces=nosuch0", "--role=coordinator"}), "no error");
+  // The library's variable counts too, and the setting's own beats it.
+  world.variables["REDSUM_INTERFACES"] = "nosuch1";
+  EXPECT_THAT(address({}), HasSubstr("REDSUM_INTERFACES: data.interfaces = 'nosuch1'"));
+  world.variables["REDSUM_DATA_INTERFACES"] = "::1";
+  EXPECT_EQ(address({}), "[::1]:7401");
+  EXPECT_EQ(address({"--interfaces", ""}), "127.0.0.1:7401");  // as redsumrun says it to its daemons
+}
+
+TEST(Configuration, NET_02_LoopbackIsForAPoolOfThisHostAlone) {
+  for (const std::vector<const char*>& elsewhere :
+       {std::vector<const char*>{"--role=reducer", "--coordinators=192.0.2.7:7400"},
+        {"--control=0.0.0.0:7400", "--insecure"},
+        {"--control=192.0.2.7:7400", "--insecure"}}) {
+    std::vector<const char*> flags = elsewhere;
+    flags.push_back("--interfaces=127.0.0.0/8");
+    EXPECT_THAT(World().error(flags), AllOf(HasSubstr("invalid_argument"), HasSubstr("127.0.0.1, but the coordinator"),
+                                            HasSubstr("'^lo'"), HasSubstr("present: ")));
+    flags.push_back("--advertise=relay.example");  // a way from elsewhere to here is known
+    EXPECT_EQ(World().error(flags), "no error");
+  }
+  EXPECT_EQ(World().error({"--role=reducer", "--coordinators=[::1]:7400", "--interfaces=127.0.0.0/8"}), "no error");
+}
+
+TEST(Configuration, NET_02_ACardBeyondLoopbackNeedsASecretAndIsAdvertised) {
+  const auto card = tcp::local_interface("^lo,docker", "");
+  if (!card) GTEST_SKIP() << "this host has no card: " << card.error().text();
+  const World world;
+  EXPECT_THAT(world.error({"--interfaces=^lo,docker"}),
+              AllOf(HasSubstr("auth_failed"), HasSubstr("data.interfaces = '^lo,docker'"), HasSubstr("--insecure")));
+  const auto config = world.config({"--interfaces=^lo,docker", "--insecure"});
+  ASSERT_TRUE(config) << config.error().text();
+  EXPECT_EQ(config->reducer.data_address, tcp::format_host_port(card->host(), 7401));
+  EXPECT_EQ(config->reducer.advertise, card->host());
+  const auto nat = world.config({"--interfaces=^lo,docker", "--insecure", "--advertise=nat.example:99"});
+  ASSERT_TRUE(nat) << nat.error().text();
+  EXPECT_EQ(nat->reducer.advertise, "nat.example:99");
 }
 
 TEST(Configuration, SettingsThatDependOnEachOther) {
