@@ -17,6 +17,8 @@ namespace redsum::tcp {
 namespace {
 
 constexpr std::size_t kMostShown = 32;  // a host with many containers has hundreds
+// IFF_LOWER_UP, which net/if.h lacks: a carrier, at once. IFF_RUNNING follows up to a second later.
+constexpr unsigned kLowerUp = 1u << 16;
 constexpr std::string_view kExpected =
     "; expected names, prefixes with *, networks such as 10.0.0.0/8, separated by commas, or ^ and such a list to "
     "leave these out";
@@ -206,7 +208,7 @@ std::vector<Interface> present_interfaces() {
     Interface one;
     one.name = entry.ifa_name;
     one.name.resize(std::min(one.name.find(':'), one.name.size()));  // "eth0:1", an address with a label
-    constexpr unsigned kUp = IFF_UP | IFF_RUNNING;
+    constexpr unsigned kUp = IFF_UP | kLowerUp;
     one.up = (entry.ifa_flags & kUp) == kUp;
     one.address.bytes = bytes;
     std::memcpy(&one.address.storage, entry.ifa_addr, bytes);
