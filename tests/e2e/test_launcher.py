@@ -44,6 +44,16 @@ def test_job_runs_with_the_pool_it_starts(bench):
     nobody_left(run.pid)
 
 
+def test_NET_02_the_card_is_for_the_workers_and_not_for_the_pool_on_loopback(bench):
+    for mode, pool in (("server", ["--reducers", "1"]), ("ring", [])):
+        run = launch(bench, "-np", "2", "--mode", mode, *pool, WORKER, "loop", "1000", "1",
+                     env={"REDSUM_INTERFACES": "127.0.0.0/8"})
+        assert run.wait() == 0, run.output()
+    run = launch(bench, "-np", "2", "--reducers", "1", WORKER, "loop", "1000", "1", env={"REDSUM_INTERFACES": "nosuch0"})
+    assert run.wait() == 3, run.output()
+    run.line(r"\[\d\].*interfaces is 'nosuch0'.*lo 127\.0\.0\.1")  # a worker says so
+
+
 def test_two_launchers_at_once_do_not_meet(bench):
     runs = [launch(bench, "-np", "2", "--reducers", "1", WORKER, "loop", "100003", "20") for _ in range(2)]
     for run in runs:
