@@ -181,7 +181,7 @@ Status take_advertised(const Settings& settings, DaemonConfig& config) {
         settings, "data.address", Code::invalid_argument,
         "with both roles in one process, say by which host name or address workers reach it: data.advertise "
         "(--advertise)");
-  reducer.advertise = data->host.find(':') == std::string::npos ? data->host : "[" + data->host + "]";
+  reducer.advertise = data->host;
   return {};
 }
 

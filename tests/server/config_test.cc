@@ -179,6 +179,10 @@ TEST(Configuration, BothRolesInOneProcessAdvertiseWhatWorkersReach) {
   auto config = World().config({"--insecure", "--control=0.0.0.0:7400", "--data=192.0.2.1:7401"});
   ASSERT_TRUE(config) << config.error().text();
   EXPECT_EQ(config->reducer.advertise, "192.0.2.1");
+  // The reducer puts a port behind it, and brackets around it where they are needed.
+  config = World().config({"--insecure", "--control=[::]:7400", "--data=[2001:db8::1]:7401"});
+  ASSERT_TRUE(config) << config.error().text();
+  EXPECT_EQ(config->reducer.advertise, "2001:db8::1");
   config = World().config({"--insecure", "--control=192.0.2.1:7400", "--data=0.0.0.0:7401"});
   ASSERT_TRUE(config) << config.error().text();
   EXPECT_EQ(config->reducer.advertise, "");
