@@ -177,7 +177,7 @@ TEST(Handshake, SEC_05_HellosOutOfRangeAreRefusedByName) {
   };
   refused(0, {'R'}, "magic");
   refused(12, {0}, "purpose");
-  refused(12, {6}, "purpose");
+  refused(12, {8}, "purpose");
   refused(13, {65}, "job id");
   refused(13, {0}, "job id");
   refused(16, {0, 0, 1, 0}, "rank");
