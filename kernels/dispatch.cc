@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/dispatch.h"
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstdio>
@@ -13,6 +14,7 @@
 
 #include "kernels/convert.h"
 #include "kernels/fold.h"
+#include "kernels/nonfinite.h"
 #include "kernels/target.h"
 
 namespace redsum::kernels {
@@ -128,6 +130,38 @@ FoldJob make_job(const FoldSpec& spec, void* out, std::span<const void* const> i
   return job;
 }
 
+// Carries out a fold. False: no element of the result is NaN or infinite; true: one may be.
+bool fold_suspect(const FoldSpec& spec, void* out, std::span<const void* const> inputs, std::size_t count) noexcept {
+  if (!fold_defined(spec)) refuse("fold", spec.dtype, static_cast<int>(spec.op));
+  if (inputs.empty() || count == 0) return false;
+  FoldJob job = make_job(spec, out, inputs, count);
+  bool suspect = dtype_is_float(job.dtype);
+  job.suspect = &suspect;
+  if (inputs.size() == 1 && !job.divide && !job.prescaled && !job.postscaled && spec.dtype != DType::boolean) {
+    if (out != inputs[0]) std::memcpy(out, inputs[0], count * dtype_bytes(spec.dtype));
+    return suspect;
+  }
+  Registry& targets = registry();
+  const std::size_t target = targets.active();
+  const std::size_t done = targets.at(target).fold(job);
+  record(target, done);
+  if (done < job.count) {
+    fold_scalar(job, done);
+    suspect = suspect || nonfinite_scalar(job.dtype, out, done, job.count) != 0;
+  }
+  return suspect;
+}
+
+// Of a type that is not complex.
+std::size_t count_parts(DType type, const void* data, std::size_t count) noexcept {
+  Registry& targets = registry();
+  const std::size_t target = targets.active();
+  std::size_t found = 0;
+  const std::size_t done = targets.at(target).nonfinite(type, data, count, &found);
+  record(target, done);
+  return found + nonfinite_scalar(type, data, done, count);
+}
+
 }  // namespace
 
 std::size_t keep_working(const Target* const* candidates, std::size_t count, const Target** working) noexcept {
@@ -154,18 +188,26 @@ const Target& choose_target(const Target* const* usable, std::size_t usable_coun
 }
 
 void fold(const FoldSpec& spec, void* out, std::span<const void* const> inputs, std::size_t count) noexcept {
-  if (!fold_defined(spec)) refuse("fold", spec.dtype, static_cast<int>(spec.op));
-  if (inputs.empty() || count == 0) return;
-  const FoldJob job = make_job(spec, out, inputs, count);
-  if (inputs.size() == 1 && !job.divide && !job.prescaled && !job.postscaled && spec.dtype != DType::boolean) {
-    if (out != inputs[0]) std::memcpy(out, inputs[0], count * dtype_bytes(spec.dtype));
-    return;
+  fold_suspect(spec, out, inputs, count);
+}
+
+std::size_t fold_counting(const FoldSpec& spec, void* out, std::span<const void* const> inputs,
+                          std::size_t count) noexcept {
+  return fold_suspect(spec, out, inputs, count) ? count_nonfinite(spec.dtype, out, count) : 0;
+}
+
+std::size_t count_nonfinite(DType type, const void* data, std::size_t count) noexcept {
+  if (dtype_is_float(type)) return count_parts(type, data, count);
+  if (!dtype_is_complex(type)) return 0;
+  constexpr std::size_t kBlock = 512;
+  const DType part = type == DType::complex64 ? DType::fp32 : DType::fp64;
+  std::size_t found = 0;
+  for (std::size_t at = 0; at < count; at += kBlock) {
+    const std::size_t length = std::min(kBlock, count - at);
+    const char* block = static_cast<const char*>(data) + at * dtype_bytes(type);
+    if (count_parts(part, block, 2 * length) != 0) found += nonfinite_scalar(type, block, 0, length);
   }
-  Registry& targets = registry();
-  const std::size_t target = targets.active();
-  const std::size_t done = targets.at(target).fold(job);
-  record(target, done);
-  if (done < job.count) fold_scalar(job, done);
+  return found;
 }
 
 void convert(DType dst_type, void* dst, DType src_type, const void* src, std::size_t count) noexcept {

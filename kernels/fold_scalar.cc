@@ -193,6 +193,57 @@ void convert_scalar(DType dst_type, void* dst, DType src_type, const void* src, 
   }
 }
 
-const Target kScalarTarget{"scalar", fold_all, convert_all};
+namespace {
+
+// least: the least magnitude that is no finite number; parts: how many of these make an element.
+template <class UInt>
+std::size_t nonfinite_elements(const void* data, std::size_t begin, std::size_t count, UInt least,
+                               std::size_t parts = 1) noexcept {
+  std::size_t found = 0;
+  for (std::size_t i = begin; i < count; ++i) {
+    bool finite = true;
+    for (std::size_t part = 0; part < parts; ++part) {
+      const auto code = load<UInt>(data, i * parts + part);
+      finite = finite && static_cast<UInt>(code & static_cast<UInt>(~UInt{0}) >> 1) < least;
+    }
+    found += finite ? 0 : 1;
+  }
+  return found;
+}
+
+std::size_t nonfinite_all(DType type, const void* data, std::size_t count, std::size_t* found) noexcept {
+  *found = nonfinite_scalar(type, data, 0, count);
+  return count;
+}
+
+}  // namespace
+
+std::size_t nonfinite_scalar(DType type, const void* data, std::size_t begin, std::size_t count) noexcept {
+  constexpr std::uint32_t kInfinity32 = 0x7F800000U;
+  constexpr std::uint64_t kInfinity64 = 0x7FF0000000000000U;
+  const auto after = [](const FloatFormat& format) { return format.max_finite + 1; };
+  switch (type) {
+    case DType::fp64:
+      return nonfinite_elements(data, begin, count, kInfinity64);
+    case DType::fp32:
+      return nonfinite_elements(data, begin, count, kInfinity32);
+    case DType::fp16:
+      return nonfinite_elements(data, begin, count, static_cast<std::uint16_t>(after(kFp16)));
+    case DType::bf16:
+      return nonfinite_elements(data, begin, count, static_cast<std::uint16_t>(after(kBf16)));
+    case DType::fp8_e4m3:
+      return nonfinite_elements(data, begin, count, static_cast<std::uint8_t>(after(kFp8E4m3)));
+    case DType::fp8_e5m2:
+      return nonfinite_elements(data, begin, count, static_cast<std::uint8_t>(after(kFp8E5m2)));
+    case DType::complex64:
+      return nonfinite_elements(data, begin, count, kInfinity32, 2);
+    case DType::complex128:
+      return nonfinite_elements(data, begin, count, kInfinity64, 2);
+    default:
+      return 0;
+  }
+}
+
+const Target kScalarTarget{"scalar", fold_all, convert_all, nonfinite_all};
 
 }  // namespace redsum::kernels

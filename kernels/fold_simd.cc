@@ -2,6 +2,7 @@
 // The fold as it runs: one body, compiled once per instruction set (CMakeLists.txt), reached through a Target. It reads
 // every input once and writes once; accumulators live in registers while the inner loop goes over the inputs. The order
 // of operations per element is that of the scalar code, so width and unrolling change no bit.
+#include "kernels/simd_nonfinite.h"
 #include "kernels/simd_vectors.h"
 #include "kernels/target.h"
 
@@ -66,14 +67,35 @@ struct Finish {
       factor = E::splat(job.postscale);
     }
   }
-  REDSUM_INLINE void write(char* p, Acc acc) const {
+  REDSUM_INLINE Acc scaled(Acc acc) const {
     if constexpr (E::kFloating) {
       if (dividing) acc = acc / divisor;
       if (scaling) acc = acc * factor;
     }
-    E::write(p, acc);
+    return acc;
   }
 };
+
+// Writes four registers. One test tells that no result is NaN or infinite, and spares the four of write(). False: one
+// may be.
+template <class E>
+REDSUM_INLINE bool write_four(char* p, typename E::Acc a, typename E::Acc b, typename E::Acc c, typename E::Acc d) {
+  constexpr std::size_t kStride = E::kLanes * E::kBytes;
+  if constexpr (E::kFloating) {
+    if (__builtin_expect(all_below(E::kLeast, a, b, c, d), 1)) {
+      E::write_number(p, a);
+      E::write_number(p + kStride, b);
+      E::write_number(p + 2 * kStride, c);
+      E::write_number(p + 3 * kStride, d);
+      return true;
+    }
+  }
+  E::write(p, a);
+  E::write(p + kStride, b);
+  E::write(p + 2 * kStride, c);
+  E::write(p + 3 * kStride, d);
+  return !E::kFloating;
+}
 
 template <class E, Op kOp, bool kPrescaled>
 std::size_t fold_loop(const FoldJob& job) noexcept {
@@ -95,6 +117,7 @@ std::size_t fold_loop(const FoldJob& job) noexcept {
   const std::size_t inputs = job.input_count;
   const std::size_t bytes = job.count / kLanes * kStride;
   std::size_t at = 0;
+  bool finite = true;
   for (; at + 4 * kStride <= bytes; at += 4 * kStride) {
     const char* p = input(0) + at;
     Acc a = read(p), b = read(p + kStride), c = read(p + 2 * kStride), d = read(p + 3 * kStride);
@@ -105,10 +128,7 @@ std::size_t fold_loop(const FoldJob& job) noexcept {
       c = E::template combine<kOp>(c, read(p + 2 * kStride));
       d = E::template combine<kOp>(d, read(p + 3 * kStride));
     }
-    finish.write(out + at, a);
-    finish.write(out + at + kStride, b);
-    finish.write(out + at + 2 * kStride, c);
-    finish.write(out + at + 3 * kStride, d);
+    finite &= write_four<E>(out + at, finish.scaled(a), finish.scaled(b), finish.scaled(c), finish.scaled(d));
     if constexpr (E::kIntegral) {
       if (job.divide) divide<typename E::Element>(out + at, 4 * kLanes, job.divisor);
     }
@@ -116,11 +136,14 @@ std::size_t fold_loop(const FoldJob& job) noexcept {
   for (; at < bytes; at += kStride) {
     Acc a = read(input(0) + at);
     for (std::size_t k = 1; k < inputs; ++k) a = E::template combine<kOp>(a, read(input(k) + at));
-    finish.write(out + at, a);
+    a = finish.scaled(a);
+    if constexpr (E::kFloating) finite &= !any_top(mark(a, E::kLeast));
+    E::write(out + at, a);
     if constexpr (E::kIntegral) {
       if (job.divide) divide<typename E::Element>(out + at, kLanes, job.divisor);
     }
   }
+  *job.suspect = !finite;
   return job.count / kLanes * kLanes;
 }
 
@@ -217,6 +240,6 @@ std::size_t convert_registers(DType dst_type, void* dst, DType src_type, const v
 
 }  // namespace
 
-const Target REDSUM_KERNELS_TARGET{REDSUM_KERNELS_NAME, fold_registers, convert_registers};
+const Target REDSUM_KERNELS_TARGET{REDSUM_KERNELS_NAME, fold_registers, convert_registers, nonfinite_registers};
 
 }  // namespace redsum::kernels

@@ -7,6 +7,7 @@
 #include <cstdlib>
 
 #include "kernels/convert.h"
+#include "kernels/nonfinite.h"
 
 namespace redsum::kernels {
 namespace {
@@ -99,14 +100,13 @@ void extend_partial(const FoldSpec& spec, void* out, const void* partial, const 
   });
 }
 
-void finish_partial(const FoldSpec& spec, void* out, const void* partial, const void* contribution,
-                    std::size_t count) noexcept {
+std::size_t finish_partial(const FoldSpec& spec, void* out, const void* partial, const void* contribution,
+                           std::size_t count) noexcept {
   require_defined(spec);
   require(spec.op != Op::avg || spec.contributors != 0, spec, "an average needs to know its contributors");
   const FoldSpec last{partial_dtype(spec), spec.op, spec.contributors, 1.0, spec.postscale};
   if (direct(spec)) {
-    fold(last, out, std::array<const void*, 2>{partial, contribution}, count);
-    return;
+    return fold_counting(last, out, std::array<const void*, 2>{partial, contribution}, count);
   }
   auto* const to = static_cast<char*>(out);
   const auto* const acc = static_cast<const char*>(partial);
@@ -114,12 +114,15 @@ void finish_partial(const FoldSpec& spec, void* out, const void* partial, const 
   const std::size_t partial_bytes = dtype_bytes(last.dtype);
   const std::size_t bytes = dtype_bytes(spec.dtype);
   alignas(64) unsigned char stage[kStageBytes];
+  std::size_t found = 0;
   // In place of the partial result: a block of `out` ends no later than the block of `partial` that was just read.
   for_each_block(spec, count, [&](std::size_t at, std::size_t length) {
     stage_contribution(spec, stage, from + at * bytes, length);
     fold(last, stage, std::array<const void*, 2>{acc + at * partial_bytes, stage}, length);
     convert(spec.dtype, to + at * bytes, last.dtype, stage, length);  // the one rounding; fp32 and wider: a copy
+    found += count_nonfinite(spec.dtype, to + at * bytes, length);
   });
+  return found;
 }
 
 }  // namespace redsum::kernels

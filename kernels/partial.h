@@ -31,8 +31,8 @@ void extend_partial(const FoldSpec& spec, void* out, const void* partial, const 
 
 // The last contribution, then AVG's division, postscale and one rounding to spec.dtype. `out` may be the very same
 // pointer as `partial` or as `contribution`, otherwise nothing may overlap. AVG needs spec.contributors: how many came
-// before cannot be seen here, and 0 aborts the process.
-void finish_partial(const FoldSpec& spec, void* out, const void* partial, const void* contribution,
-                    std::size_t count) noexcept;
+// before cannot be seen here, and 0 aborts the process. Returns count_nonfinite() of the result.
+std::size_t finish_partial(const FoldSpec& spec, void* out, const void* partial, const void* contribution,
+                           std::size_t count) noexcept;
 
 }  // namespace redsum::kernels

@@ -19,7 +19,26 @@ REDSUM_INLINE Float splat_bits(std::uint32_t bits) {
   return (Float)(Bits{} + bits);
 }
 
-// Arithmetic of fp32 and fp64 accumulators.
+// The top bit of a lane is set where the magnitude is `least` or more.
+REDSUM_INLINE Bits mark(Float v, std::uint32_t least) {
+  return ((Bits)v & 0x7FFFFFFFU) + (0x80000000U - least);
+}
+REDSUM_INLINE Bits64 mark(Double v, std::uint64_t least) {
+  return ((Bits64)v & 0x7FFFFFFFFFFFFFFFU) + (0x8000000000000000U - least);
+}
+// Whether all magnitudes are below `least`, which is 2 or more. Mostly they are below 2, which one bit of their
+// exponents tells; the integer tests are those that cost the same for subnormal numbers.
+template <class Acc, class UInt>
+REDSUM_INLINE bool all_below(UInt least, Acc a, Acc b, Acc c, Acc d) {
+  using Mask = decltype(mark(a, least));
+  const Mask together = ((Mask)a | (Mask)b) | ((Mask)c | (Mask)d);
+  if (__builtin_expect(!any_top(together + together), 1)) return true;
+  return !any_top((mark(a, least) | mark(b, least)) | (mark(c, least) | mark(d, least)));
+}
+
+// Arithmetic of fp32 and fp64 accumulators. Every type has
+// - kLeast, the least magnitude of an accumulator that may not become a finite element,
+// - write(), and write_number() for smaller ones.
 template <class T, class UInt>
 struct FloatMath {
   using Acc = Vector<T, kLanesOf<T>>;
@@ -28,7 +47,6 @@ struct FloatMath {
   static constexpr bool kFloating = true;
   static constexpr bool kIntegral = false;
   static REDSUM_INLINE Acc splat(double x) { return Acc{} + static_cast<T>(x); }
-
   template <Op kOp>
   static REDSUM_INLINE Acc combine(Acc a, Acc b) {
     if constexpr (kOp == Op::sum) return a + b;
@@ -47,35 +65,43 @@ struct FloatMath {
 
 struct Fp32 : FloatMath<float, std::uint32_t> {
   static constexpr std::size_t kBytes = 4;
+  static constexpr std::uint32_t kLeast = 0x7F800000U;
   static REDSUM_INLINE Acc read(const char* p) { return load<Acc>(p); }
   static REDSUM_INLINE void write(char* p, Acc v) { store(p, (v == v) ? v : splat_bits(0x7FC00000U)); }
+  static REDSUM_INLINE void write_number(char* p, Acc v) { store(p, v); }
 };
 
 struct Fp64 : FloatMath<double, std::uint64_t> {
   static constexpr std::size_t kBytes = 8;
+  static constexpr std::uint64_t kLeast = 0x7FF0000000000000U;
   static REDSUM_INLINE Acc read(const char* p) { return load<Acc>(p); }
   static REDSUM_INLINE void write(char* p, Acc v) {
     const AccBits nan = AccBits{} + 0x7FF8000000000000U;
     store(p, (v == v) ? v : (Acc)nan);
   }
+  static REDSUM_INLINE void write_number(char* p, Acc v) { store(p, v); }
 };
 
 struct Bf16 : FloatMath<float, std::uint32_t> {
   static constexpr std::size_t kBytes = 2;
+  static constexpr std::uint32_t kLeast = 0x7F7F8000U;  // rounds to an infinity
   static REDSUM_INLINE Acc read(const char* p) { return (Acc)(widen(p, std::uint16_t{}) << 16); }
+  // The element, in the upper half.
+  static REDSUM_INLINE Bits rounded(Acc v) { return (Bits)v + 0x7FFFU + (((Bits)v >> 16) & 1U); }
   static REDSUM_INLINE void write(char* p, Acc v) {
-    const Bits bits = (Bits)v;
-    Bits rounded = (bits + 0x7FFFU + ((bits >> 16) & 1U)) >> 16;
-    rounded = (v == v) ? rounded : Bits{} + 0x7FC0U;
-    narrow(p, rounded, std::uint16_t{});
+    narrow(p, (v == v) ? rounded(v) >> 16 : Bits{} + 0x7FC0U, std::uint16_t{});
   }
+  static REDSUM_INLINE void write_number(char* p, Acc v) { narrow(p, rounded(v) >> 16, std::uint16_t{}); }
 };
+
+constexpr std::uint32_t kLeastHalf = 0x477FF000U;  // 65520 rounds to an infinity in fp16; fp8 saturates
 
 // Formats with fewer exponent bits than fp32, by integer operations. kMax is the magnitude that larger finite values
 // become, kInfinity the one for infinities; magnitudes above kLastNumber are NaN.
 template <class Storage, int kMantissa, int kBias, std::uint32_t kMax, std::uint32_t kInfinity,
           std::uint32_t kLastNumber, std::uint32_t kQuietNan>
 struct SmallFloat : FloatMath<float, std::uint32_t> {
+  static constexpr std::uint32_t kLeast = sizeof(Storage) == 2 ? kLeastHalf : 0x7F800000U;
   static constexpr std::size_t kBytes = sizeof(Storage);
   static constexpr int kSignBit = static_cast<int>(sizeof(Storage)) * 8 - 1;
   static constexpr int kShift = 23 - kMantissa;
@@ -110,6 +136,7 @@ struct SmallFloat : FloatMath<float, std::uint32_t> {
     result = (v == v) ? result : Bits{} + kQuietNan;
     narrow(p, result, Storage{});
   }
+  static REDSUM_INLINE void write_number(char* p, Acc v) { write(p, v); }
 };
 
 using PortableE4m3 = SmallFloat<std::uint8_t, 3, 7, 0x7E, 0x7E, 0x7E, 0x7F>;
@@ -118,8 +145,10 @@ using PortableE5m2 = SmallFloat<std::uint8_t, 2, 15, 0x7B, 0x7C, 0x7C, 0x7E>;
 #if defined(REDSUM_HALF_INSTRUCTIONS)  // see simd_width.h
 struct Fp16 : FloatMath<float, std::uint32_t> {
   static constexpr std::size_t kBytes = 2;
+  static constexpr std::uint32_t kLeast = kLeastHalf;
   static REDSUM_INLINE Acc read(const char* p) { return float_from_half(load<Half>(p)); }
   static REDSUM_INLINE void write(char* p, Acc v) { store(p, half_from_float((v == v) ? v : splat_bits(0x7FC00000U))); }
+  static REDSUM_INLINE void write_number(char* p, Acc v) { store(p, half_from_float(v)); }
 };
 
 // With its fields moved into place an e4m3fn value is an fp16 value 2^8 times smaller; its NaN would be 480.

@@ -53,6 +53,35 @@ REDSUM_INLINE void store(char* p, V v) {
   __builtin_memcpy(p, &v, sizeof(v));
 }
 
+using Double = Vector<double, kLanesOf<double>>;
+using Bits64 = Vector<std::uint64_t, kLanesOf<std::uint64_t>>;
+
+// Whether the top bit of some lane is set.
+#if defined(REDSUM_KERNELS_AVX512)
+REDSUM_INLINE bool any_top(Bits v) {
+  return _mm512_movepi32_mask((__m512i)v) != 0;
+}
+REDSUM_INLINE bool any_top(Bits64 v) {
+  return _mm512_movepi64_mask((__m512i)v) != 0;
+}
+#elif defined(REDSUM_KERNELS_AVX2)
+REDSUM_INLINE bool any_top(Bits v) {
+  return _mm256_movemask_ps((__m256)v) != 0;
+}
+REDSUM_INLINE bool any_top(Bits64 v) {
+  return _mm256_movemask_pd((__m256d)v) != 0;
+}
+#else
+template <class V>
+REDSUM_INLINE bool any_top(V v) {
+  v >>= 8 * sizeof(v[0]) - 1;
+  std::uint64_t words[kRegisterBytes / 8], all = 0;
+  __builtin_memcpy(words, &v, sizeof words);
+  for (const std::uint64_t word : words) all |= word;
+  return all != 0;
+}
+#endif
+
 // kLanes32 unsigned elements of 8 or 16 bits to 32 bits and back; what is narrowed fits. Where fp16 has instructions
 // (REDSUM_HALF_INSTRUCTIONS): bytes to 16 bits, and the conversions from and to fp16.
 #if defined(REDSUM_KERNELS_AVX512)
@@ -149,7 +178,7 @@ REDSUM_INLINE Half half_from_float(Float v) {
 #else
 template <class Storage>
 REDSUM_INLINE Bits widen(const char* p, Storage) {
-  return __builtin_convertvector(load<Vector<Storage, kLanes32> >(p), Bits);
+  return __builtin_convertvector(load<Vector<Storage, kLanes32>>(p), Bits);
 }
 template <class Storage>
 REDSUM_INLINE void narrow(char* p, Bits v, Storage) {

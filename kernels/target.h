@@ -23,14 +23,18 @@ struct FoldJob {
   const void* const* inputs;
   std::size_t input_count;  // > 0
   std::size_t count;
+  // Comes as true. False afterwards: no element of the part that was handled is NaN or infinite.
+  bool* suspect;
 };
 
-// Both calls handle a prefix of the elements, as many as fill whole registers, and say how many those were; the
+// The calls handle a prefix of the elements, as many as fill whole registers, and say how many those were; the
 // dispatcher gives the rest to the scalar code.
 struct Target {
   const char* name;
   std::size_t (*fold)(const FoldJob& job) noexcept;
   std::size_t (*convert)(DType dst_type, void* dst, DType src_type, const void* src, std::size_t count) noexcept;
+  // *found: as count_nonfinite() of the prefix. Not for complex types.
+  std::size_t (*nonfinite)(DType type, const void* data, std::size_t count, std::size_t* found) noexcept;
 };
 
 extern const Target kScalarTarget;    // the reference; always there, handles every element
@@ -43,6 +47,7 @@ extern const Target kNeonTarget;
 void fold_scalar(const FoldJob& job, std::size_t begin) noexcept;
 void convert_scalar(DType dst_type, void* dst, DType src_type, const void* src, std::size_t begin,
                     std::size_t count) noexcept;
+std::size_t nonfinite_scalar(DType type, const void* data, std::size_t begin, std::size_t count) noexcept;
 
 // Whether the target gives the bits of the scalar code for every type and operation, on inputs that tell them apart.
 bool self_test(const Target& target) noexcept;

@@ -83,28 +83,30 @@ std::size_t greedy_fold(const FoldJob& job) noexcept {
 }
 
 TEST(SelfTest, FindsAWrongBitInAnyTypeAndOperation) {
-  const Target broken{"broken", broken_fold, kScalarTarget.convert};
+  const Target broken{"broken", broken_fold, kScalarTarget.convert, kScalarTarget.nonfinite};
   for (const auto& [type, op] : all_reductions()) {
     if (dtype_is_complex(type) || op == Op::avg) continue;
     broken_type = type;
     broken_op = op;
     EXPECT_FALSE(self_test(broken)) << dtype_name(type) << " " << op_name(op);
   }
-  EXPECT_FALSE(self_test(Target{"greedy", greedy_fold, kScalarTarget.convert}));
+  EXPECT_FALSE(self_test(Target{"greedy", greedy_fold, kScalarTarget.convert, kScalarTarget.nonfinite}));
 }
 
 TEST(SelfTest, FindsAMissingDivisionOrFactor) {
   for (const auto& [type, op] : all_reductions()) {
     if (dtype_is_complex(type) || type == DType::boolean || op != Op::avg) continue;
     broken_type = type;
-    EXPECT_FALSE(self_test(Target{"broken", fold_without_division, kScalarTarget.convert})) << dtype_name(type);
+    EXPECT_FALSE(self_test(Target{"broken", fold_without_division, kScalarTarget.convert, kScalarTarget.nonfinite}))
+        << dtype_name(type);
     if (!scaling_defined(type)) continue;
-    EXPECT_FALSE(self_test(Target{"broken", fold_without_factors, kScalarTarget.convert})) << dtype_name(type);
+    EXPECT_FALSE(self_test(Target{"broken", fold_without_factors, kScalarTarget.convert, kScalarTarget.nonfinite}))
+        << dtype_name(type);
   }
 }
 
 TEST(SelfTest, ATargetThatFailsIsNeverUsable) {
-  const Target greedy{"greedy", greedy_fold, kScalarTarget.convert};
+  const Target greedy{"greedy", greedy_fold, kScalarTarget.convert, kScalarTarget.nonfinite};
   const Target* const candidates[] = {&greedy, &kScalarTarget};
   const Target* working[2] = {};
   testing::internal::CaptureStderr();
@@ -115,15 +117,34 @@ TEST(SelfTest, ATargetThatFailsIsNeverUsable) {
 }
 
 TEST(SelfTest, FindsAWrongConversion) {
-  const Target broken{"broken", kScalarTarget.fold, broken_convert};
+  const Target broken{"broken", kScalarTarget.fold, broken_convert, kScalarTarget.nonfinite};
   for (const DType type : {DType::fp32, DType::fp16, DType::bf16, DType::fp8_e4m3, DType::fp8_e5m2}) {
     broken_type = type;
     EXPECT_FALSE(self_test(broken)) << dtype_name(type);
   }
 }
 
+std::size_t nonfinite_without_the_last(DType type, const void* data, std::size_t count, std::size_t* found) noexcept {
+  *found = nonfinite_scalar(type, data, 0, count) - (type == broken_type ? 1 : 0);
+  return count;
+}
+std::size_t trusting_fold(const FoldJob& job) noexcept {
+  *job.suspect = job.dtype != broken_type;
+  return kScalarTarget.fold(job);
+}
+
+TEST(SelfTest, FindsAWrongCount) {
+  for (const DType type : {DType::fp64, DType::fp32, DType::fp16, DType::bf16, DType::fp8_e4m3, DType::fp8_e5m2}) {
+    broken_type = type;
+    EXPECT_FALSE(self_test(Target{"broken", kScalarTarget.fold, kScalarTarget.convert, nonfinite_without_the_last}))
+        << dtype_name(type);
+    EXPECT_FALSE(self_test(Target{"broken", trusting_fold, kScalarTarget.convert, kScalarTarget.nonfinite}))
+        << dtype_name(type);
+  }
+}
+
 TEST(ChooseTarget, TakesTheWishOrTheBest) {
-  const Target best{"best", kScalarTarget.fold, kScalarTarget.convert};
+  const Target best{"best", kScalarTarget.fold, kScalarTarget.convert, kScalarTarget.nonfinite};
   const Target* const usable[] = {&best, &kScalarTarget};
   EXPECT_EQ(&choose_target(usable, 2, nullptr), &best);
   EXPECT_EQ(&choose_target(usable, 2, ""), &best);
