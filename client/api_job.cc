@@ -168,6 +168,7 @@ redsum_status redsum_stats(redsum_comm* comm, redsum_statistics* statistics) {
     all.window = record.settings.window;
     all.small_bytes = record.settings.small_bytes;
     all.epoch = record.epoch.value;
+    all.nonfinite_results = comm->job->nonfinite_results();
     {
       std::lock_guard lock(comm->mutex);
       comm->forget_completed();

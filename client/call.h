@@ -25,6 +25,7 @@ struct Tensor {
   std::byte* output = nullptr;
   std::uint64_t count = 0;  // elements
   std::uint64_t first = 0;  // its first element in the call
+  std::size_t index = 0;    // in the caller's list, which may have empty ones
 };
 
 // What this rank has for `rank` in an exchange, or wants from it; the memory is the user's.

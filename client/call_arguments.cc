@@ -124,7 +124,7 @@ Status fill_tensors(const redsum_tensor* tensors, std::size_t count, bool reads,
     if (in && out && in != out && in < out + tensor.count * bytes && out < in + tensor.count * bytes)
       return invalid(name + ": output overlaps input without being equal to it");
     call.tensors.push_back(
-        {static_cast<const std::byte*>(tensor.input), static_cast<std::byte*>(tensor.output), tensor.count, first});
+        {static_cast<const std::byte*>(tensor.input), static_cast<std::byte*>(tensor.output), tensor.count, first, i});
     call.in_place = call.in_place || in == out;
     first += tensor.count;
   }

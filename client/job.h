@@ -41,6 +41,7 @@ class Job {
   Status route(const std::vector<std::uint32_t>& members, wire::CallDescription& call) const;
   void submit(CommunicatorId id, CallPtr call);
   transport::Transport::Counters counters();
+  std::uint64_t nonfinite_results() const { return worker_.progress.nonfinite_results(); }
 
  private:
   explicit Job(const Options& options);

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <utility>
 
+#include "kernels/nonfinite.h"
 #include "transport/base/check.h"
 #include "transport/base/log.h"
 #include "transport/base/mutant.h"
@@ -170,6 +171,7 @@ void ProgressAgent::submit(CommunicatorId id, CallPtr call) {
     return;
   }
   last_call_ = clock_();
+  finite_check_.look(*call, id, communicator->rank);
   if (communicator->calls.empty()) communicator->last_progress = last_call_;
   wake_at(std::min(last_call_ + kTick, call->deadline));
   Call& pending = *call;
@@ -272,6 +274,9 @@ void ProgressAgent::on_arrival(transport::LaneId lane, const wire::Header& heade
   const Bytes redirected = redirect;
   if (!mutant("redirect_kept")) redirect = {};
   if (redirected.empty() || redirected.data() != payload.data()) deliver(*communicator, *result, payload.data());
+  if (header.has(wire::kFlagNonFinite))
+    nonfinite_results_ += kernels::count_nonfinite(
+        communicator->calls.find(result->sequence)->second->description.wire_dtype, payload.data(), result->elements);
   if (result->call_complete) finish(*communicator, result->sequence);
   pump(*communicator);
   if (result->call_complete && communicator->ring) pump_ring(*communicator);

@@ -9,6 +9,7 @@
 // received. A call in place keeps a copy of its input (BlockPool) until it ends; where wire type = data type that copy
 // is the staging.
 #pragma once
+#include <atomic>
 #include <functional>
 #include <map>
 #include <memory>
@@ -20,6 +21,7 @@
 #include "client/call.h"
 #include "client/core/communicator_core.h"
 #include "client/exchange_path.h"
+#include "client/finite_check.h"
 #include "client/ring_path.h"
 #include "transport/base/region.h"
 #include "transport/transport.h"
@@ -84,6 +86,8 @@ class ProgressAgent final : public transport::LaneSink {
   void tick(TimeNs now);  // deadlines, stalls; call when next_deadline() has passed
   TimeNs next_deadline() const { return next_tick_; }
   bool busy() const;  // calls are pending
+  // Elements of reductions' results that came here as NaN or infinite. Any thread.
+  std::uint64_t nonfinite_results() const { return nonfinite_results_.load(std::memory_order_relaxed); }
 
   void on_arrival(transport::LaneId lane, const wire::Header& header, Bytes payload) override;
   void on_lane_lost(transport::LaneId lane, const Status& why) override;
@@ -182,6 +186,8 @@ class ProgressAgent final : public transport::LaneSink {
   std::vector<LaneEnd> lanes_;  // by shard
   std::vector<std::unique_ptr<Communicator>> communicators_;
   BlockPool blocks_;
+  FiniteCheck finite_check_;
+  std::atomic<std::uint64_t> nonfinite_results_{0};
   std::vector<std::unique_ptr<transport::Link>> early_;  // dialled by others before the communicator is open here
   bool rings_ = false, exchanges_ = false;               // some communicator has one
   TimeNs next_tick_ = kNever;

@@ -23,6 +23,7 @@ class ProgressAgent::RingOwner final : public RingPath::Owner {
     finished_ = true;
   }
   void disagreed(Sequence sequence) override { agent_.reports_.on_disagreement(communicator_.id, sequence); }
+  void found_nonfinite(std::uint64_t elements) override { agent_.nonfinite_results_ += elements; }
   bool finished() const { return finished_; }
 
  private:

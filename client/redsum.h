@@ -318,7 +318,9 @@ typedef struct redsum_statistics {
   uint32_t reducers, shards;    /**< of the current epoch */
   uint32_t chunk_bytes, window; /**< as agreed */
   uint32_t epoch;
-  uint32_t small_bytes; /**< as agreed: calls of at most so many payload bytes overtake others */
+  uint32_t small_bytes;       /**< as agreed: calls of at most so many payload bytes overtake others */
+  uint64_t nonfinite_results; /**< elements of reductions' results that this process received as NaN or infinite, as
+                                 they travel; REDSUM_CHECK_FINITE=1 names the inputs */
 } redsum_statistics;
 /** Writes what there is up to now. Errors: invalid_argument where struct_bytes is not set. */
 REDSUM_API redsum_status redsum_stats(redsum_comm* comm, redsum_statistics* statistics);

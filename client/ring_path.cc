@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "kernels/nonfinite.h"
 #include "kernels/partial.h"
 #include "transport/base/mutant.h"
 
@@ -94,13 +95,13 @@ bool RingPath::carry_out(RingStep& step, Bytes payload, Owner& owner) {
   }
   Call& call = owner.call_of(step.sequence);
   if (step.kind == RingStep::Kind::result) {
-    take_result(step, call, payload);
+    take_result(step, call, payload, owner);
   } else {
     if (call.rollback && (step.wanted || step.awaits) &&
         overwrites_input(call, step.piece.offset, step.piece.elements) &&
         !owner.protect(call, step.chunk, step.piece.offset, step.piece.elements))
       return false;
-    contribute(step, call);
+    contribute(step, call, owner);
   }
   if (!step.call_complete) return true;
   if (core_.members() == 1 || mutant("ring_ends_unsent") || transport_.sent(next_.id) >= deposits_)
@@ -146,14 +147,15 @@ const std::byte* RingPath::own(const RingStep& step, Call& call, std::byte* into
   return into;
 }
 
-void RingPath::contribute(const RingStep& step, Call& call) {
+void RingPath::contribute(RingStep& step, Call& call, Owner& owner) {
   Bytes& redirect = redirects_[step.result_place];
   redirect = {};
   if (step.awaits)
     if (std::byte* output = output_of(step, call))
       redirect = {output, step.piece.elements * dtype_bytes(call.description.wire_dtype)};
   if (step.piece.elements == 0 || call.description.kind == wire::Kind::barrier) return pass(step, nullptr);
-  pass(step, wire::has_one_source(call.description.kind) ? spread(step, call) : fold(step, call));
+  const std::byte* payload = wire::has_one_source(call.description.kind) ? spread(step, call) : fold(step, call, owner);
+  pass(step, payload);
 }
 
 // The data of one source, which goes on as it is.
@@ -172,7 +174,7 @@ const std::byte* RingPath::begin(const RingStep& step, const kernels::FoldSpec& 
 }
 
 // The partial result with this rank's contribution, or the result where it is the last.
-const std::byte* RingPath::fold(const RingStep& step, Call& call) {
+const std::byte* RingPath::fold(RingStep& step, Call& call, Owner& owner) {
   const wire::CallDescription& description = call.description;
   const kernels::FoldSpec spec = spec_of(description, core_.members());
   const std::size_t elements = step.piece.elements;
@@ -185,22 +187,23 @@ const std::byte* RingPath::fold(const RingStep& step, Call& call) {
   }
   std::byte* output = step.wanted ? output_of(step, call) : nullptr;
   std::byte* result = output ? output : place(step.result_place);  // none arrives there: it is made here
-  if (step.first) {
-    const void* only = mine;
-    kernels::fold(spec, result, {&only, 1}, elements);
-  } else {
-    kernels::finish_partial(spec, result, partial, mine, elements);
-  }
+  const void* only = mine;
+  const std::size_t nonfinite = step.first ? kernels::fold_counting(spec, result, {&only, 1}, elements)
+                                           : kernels::finish_partial(spec, result, partial, mine, elements);
+  if (nonfinite != 0) step.header.flags |= wire::kFlagNonFinite;
+  if (nonfinite != 0 && step.wanted) owner.found_nonfinite(nonfinite);
   if (step.wanted && !output) scatter(call, step.piece.offset, elements, description.wire_dtype, result);
   return result;
 }
 
-void RingPath::take_result(const RingStep& step, Call& call, Bytes payload) {
+void RingPath::take_result(const RingStep& step, Call& call, Bytes payload, Owner& owner) {
   Bytes& redirect = redirects_[step.result_place];
   const bool redirected = !redirect.empty() && redirect.data() == payload.data();
   redirect = {};
   if (step.wanted && !redirected)
     scatter(call, step.piece.offset, step.piece.elements, call.description.wire_dtype, payload.data());
+  if (step.wanted && step.nonfinite)
+    owner.found_nonfinite(kernels::count_nonfinite(call.description.wire_dtype, payload.data(), step.piece.elements));
   pass(step, payload.data());
 }
 

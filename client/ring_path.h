@@ -31,6 +31,7 @@ class RingPath {
     virtual bool protect(Call& call, std::uint32_t chunk, std::uint64_t offset, std::uint64_t elements) = 0;
     virtual void finish(Sequence sequence) = 0;     // all results are here, and all that this rank passes on is away
     virtual void disagreed(Sequence sequence) = 0;  // the rank before asked for something else
+    virtual void found_nonfinite(std::uint64_t elements) = 0;  // in a result that is wanted here
   };
 
   RingPath(CommunicatorId id, Rank rank, std::uint32_t members, const wire::EpochRecord& record,
@@ -67,10 +68,10 @@ class RingPath {
   };
 
   bool carry_out(RingStep& step, Bytes payload, Owner& owner);
-  void contribute(const RingStep& step, Call& call);
-  void take_result(const RingStep& step, Call& call, Bytes payload);
+  void contribute(RingStep& step, Call& call, Owner& owner);
+  void take_result(const RingStep& step, Call& call, Bytes payload, Owner& owner);
   const std::byte* spread(const RingStep& step, Call& call);
-  const std::byte* fold(const RingStep& step, Call& call);
+  const std::byte* fold(RingStep& step, Call& call, Owner& owner);
   const std::byte* begin(const RingStep& step, const kernels::FoldSpec& spec, Call& call);
   const std::byte* own(const RingStep& step, Call& call, std::byte* into);
   std::byte* output_of(const RingStep& step, const Call& call) const;

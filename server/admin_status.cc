@@ -17,12 +17,13 @@ double seconds(DurationNs ns) {
 }
 
 Json shard_json(const ShardCounters& shard) {
-  return {{"bytes_received", shard.bytes_received},         {"bytes_sent", shard.bytes_sent},
-          {"frames_received", shard.frames_received},       {"frames_sent", shard.frames_sent},
-          {"frames_dropped", shard.frames_dropped},         {"chunks_reduced", shard.chunks_reduced},
-          {"bytes_reduced", shard.bytes_reduced},           {"mismatches", shard.mismatches},
-          {"protocol_errors", shard.protocol_errors},       {"lanes_lost", shard.lanes_lost},
-          {"fold_seconds", shard.fold_seconds.sum_seconds}, {"busy_seconds", seconds(shard.busy_ns)}};
+  return {{"bytes_received", shard.bytes_received},   {"bytes_sent", shard.bytes_sent},
+          {"frames_received", shard.frames_received}, {"frames_sent", shard.frames_sent},
+          {"frames_dropped", shard.frames_dropped},   {"chunks_reduced", shard.chunks_reduced},
+          {"bytes_reduced", shard.bytes_reduced},     {"nonfinite", shard.nonfinite},
+          {"mismatches", shard.mismatches},           {"protocol_errors", shard.protocol_errors},
+          {"lanes_lost", shard.lanes_lost},           {"fold_seconds", shard.fold_seconds.sum_seconds},
+          {"busy_seconds", seconds(shard.busy_ns)}};
 }
 
 Json job_json(const JobOnReducer& job) {
@@ -37,6 +38,7 @@ Json job_json(const JobOnReducer& job) {
           {"slots_in_use", job.slots_in_use},
           {"chunks_reduced", job.chunks_reduced},
           {"bytes_reduced", job.bytes_reduced},
+          {"nonfinite", job.nonfinite},
           {"slowest", std::move(slowest)}};
 }
 

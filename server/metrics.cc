@@ -77,6 +77,7 @@ ShardCounters sum_of(const std::vector<ShardCounters>& shards) {
     sum.frames_dropped += shard.frames_dropped;
     sum.chunks_reduced += shard.chunks_reduced;
     sum.bytes_reduced += shard.bytes_reduced;
+    sum.nonfinite += shard.nonfinite;
     sum.mismatches += shard.mismatches;
     sum.protocol_errors += shard.protocol_errors;
     sum.lanes_lost += shard.lanes_lost;
@@ -110,6 +111,7 @@ void add_reducer_totals(Families& out, const ReducerSnapshot& reducer) {
   out.counter("redsum_frames_dropped_total", "Frames of an older epoch or a closed communicator.", sum.frames_dropped);
   out.counter("redsum_reduced_bytes_total", "Payload bytes folded, all contributions.", sum.bytes_reduced);
   out.counter("redsum_chunks_reduced_total", "Chunks whose sum was sent.", sum.chunks_reduced);
+  out.counter("redsum_nonfinite_total", "Elements of sums that are NaN or infinite.", sum.nonfinite);
   out.counter("redsum_mismatches_total", "Slots whose contributions disagreed.", sum.mismatches);
   out.counter("redsum_protocol_errors_total", "Frames that broke the protocol.", sum.protocol_errors);
   out.counter("redsum_lanes_lost_total", "Lanes lost without a farewell.", sum.lanes_lost);
@@ -135,6 +137,8 @@ void add_reducer_jobs(Families& out, const ReducerSnapshot& reducer, const std::
        [](const auto& j) { return j.bytes_reduced; });
   each(MetricType::Counter, "redsum_job_chunks_reduced_total", "Chunks summed for the job.",
        [](const auto& j) { return j.chunks_reduced; });
+  each(MetricType::Counter, "redsum_job_nonfinite_total", "Elements of the job's sums that are NaN or infinite.",
+       [](const auto& j) { return j.nonfinite; });
   each(MetricType::Gauge, "redsum_job_reserved_bytes", "Slot memory reserved by the job.",
        [](const auto& j) { return j.reserved_bytes; });
   each(MetricType::Gauge, "redsum_job_slots_in_use", "Chunks of the job on their way.",

@@ -351,15 +351,13 @@ bool ReducerRole::drained() const {
 // Adds what a job has on one more shard to what is known of it.
 void merge(std::vector<JobOnReducer>& jobs, JobOnReducer&& more) {
   const auto found = std::find_if(jobs.begin(), jobs.end(), [&](const JobOnReducer& j) { return j.job == more.job; });
-  if (found == jobs.end()) {
-    jobs.push_back(std::move(more));
-    return;
-  }
+  if (found == jobs.end()) return jobs.push_back(std::move(more));
   found->lanes_open += more.lanes_open;
   found->reserved_bytes += more.reserved_bytes;
   found->slots_in_use += more.slots_in_use;
   found->chunks_reduced += more.chunks_reduced;
   found->bytes_reduced += more.bytes_reduced;
+  found->nonfinite += more.nonfinite;
   for (const RankLag& lag : more.slowest) {
     const auto same = std::find_if(found->slowest.begin(), found->slowest.end(),
                                    [&](const RankLag& l) { return l.rank == lag.rank; });

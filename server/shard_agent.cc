@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "kernels/fold.h"
+#include "kernels/nonfinite.h"
 #include "transport/base/check.h"
 #include "transport/base/log.h"
 #include "transport/base/mutant.h"
@@ -258,9 +258,16 @@ bool ShardAgent::fold_step(FoldTask& task) {
   for (std::size_t member = 0; member < members; ++member)
     inputs_[mutant("wrong_fold_order") ? members - 1 - member : member] =
         communicator.staging(member, fold.place.value) + prefix + task.done * element;
-  kernels::fold(spec, out + task.done * element, inputs_, step);
+  count_nonfinite(task, kernels::fold_counting(spec, out + task.done * element, inputs_, step));
   task.done += step;
   return task.done == count;
+}
+
+void ShardAgent::count_nonfinite(FoldTask& task, std::uint64_t elements) {
+  if (elements == 0) return;
+  task.fold.nonfinite = true;
+  task.communicator->nonfinite += elements;
+  counters_.nonfinite += elements;
 }
 
 void ShardAgent::finish(const FoldTask& task) {
@@ -332,6 +339,7 @@ std::vector<JobOnReducer> ShardAgent::jobs() const {
       entry.slots_in_use += core_.slots_in_use(communicator->board);
       entry.chunks_reduced += communicator->chunks_reduced;
       entry.bytes_reduced += communicator->bytes_reduced;
+      entry.nonfinite += communicator->nonfinite;
       const auto& lateness = core_.lateness(communicator->board);
       for (std::size_t member = 0; member < lateness.size(); ++member) {
         RankLag& rank = lag[communicator->members[member]];

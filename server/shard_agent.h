@@ -63,7 +63,7 @@ class ShardAgent final : public transport::LaneSink, public Agent {
     TimeNs last_use = 0;
     bool touched = false;  // since the pages were given back
     bool disagreed = false;
-    std::uint64_t chunks_reduced = 0, bytes_reduced = 0;
+    std::uint64_t chunks_reduced = 0, bytes_reduced = 0, nonfinite = 0;
 
     std::byte* staging(std::size_t member, std::size_t place) const;
     std::byte* result(std::size_t place, std::uint8_t buffer) const;
@@ -109,6 +109,7 @@ class ShardAgent final : public transport::LaneSink, public Agent {
   void expose(Job& job, std::uint32_t rank, Communicator& communicator);
   void close(Communicator& communicator);
   bool fold_step(FoldTask& task);  // true: the fold is complete
+  void count_nonfinite(FoldTask& task, std::uint64_t elements);
   void finish(const FoldTask& task);
   void take_effects(Communicator& communicator);
   void end_lane(transport::LaneId lane, const Status& why);

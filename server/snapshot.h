@@ -40,6 +40,7 @@ struct ShardCounters {
   std::uint64_t bytes_received = 0, bytes_sent = 0, frames_received = 0, frames_sent = 0, frames_dropped = 0;
   std::uint64_t chunks_reduced = 0;  // slots completed
   std::uint64_t bytes_reduced = 0;   // payload bytes folded (all contributions)
+  std::uint64_t nonfinite = 0;       // elements of results that are NaN or infinite
   std::uint64_t mismatches = 0, protocol_errors = 0, lanes_lost = 0;
   LatencyHistogram fold_seconds;  // one fold of one slot
   LatencyHistogram skew_seconds;  // first to last arrival in a slot
@@ -59,7 +60,7 @@ struct JobOnReducer {
   std::uint32_t communicators = 0;
   std::uint64_t reserved_bytes = 0;
   std::uint64_t slots_in_use = 0;  // contributions arrived, result not sent
-  std::uint64_t chunks_reduced = 0, bytes_reduced = 0;
+  std::uint64_t chunks_reduced = 0, bytes_reduced = 0, nonfinite = 0;
   std::vector<RankLag> slowest;  // top 8 by lag
 };
 

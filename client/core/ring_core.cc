@@ -130,14 +130,20 @@ Status RingCore::on_result(Numbering& numbering, std::uint64_t number, const wir
   if (header.chunk != step.chunk) return refuse(id_, "chunk", header.chunk, step.chunk);
   if (header.signature != call->signature) return refuse(id_, "signature", header.signature, call->signature);
   if (header.contributors != members_) return refuse(id_, "contributors", header.contributors, members_);
+  const DType dtype = call->description.wire_dtype;
+  step.nonfinite = header.has(wire::kFlagNonFinite);
+  if (step.nonfinite &&
+      (!wire::reduces(call->description.kind) || (!dtype_is_float(dtype) && !dtype_is_complex(dtype))))
+    return refuse(id_, "nonfinite flag", 1, 0);
   step.kind = RingStep::Kind::result;
   step.arrives = route.result_has_data(position);
-  const std::uint64_t bytes = step.arrives ? step.piece.elements * dtype_bytes(call->description.wire_dtype) : 0;
+  const std::uint64_t bytes = step.arrives ? step.piece.elements * dtype_bytes(dtype) : 0;
   if (header.payload_bytes != bytes) return refuse(id_, "payload", header.payload_bytes, bytes);
   step.wanted = step.arrives && receives_data(call->description, step.piece, rank_);
   step.passes = position + 1 < route.last();
   if (step.passes)
     fill(*call, step, wire::FrameType::result, route.result_has_data(position + 1), members_, step.header);
+  if (step.passes && step.nonfinite) step.header.flags |= wire::kFlagNonFinite;
   hold(numbering, *call, number, step);
   results_.push_back(step);
   return {};

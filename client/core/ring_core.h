@@ -42,6 +42,7 @@ struct RingStep {
   bool wanted = false;                        // its data is this rank's output: of a result, or of a source
   bool awaits = false;         // contribute: the result will come with payload that is this rank's output
   bool passes = false;         // `header` and what it describes go to the next rank
+  bool nonfinite = false;      // result: it is said to have NaN or infinite elements, and `header` says so too
   bool call_complete = false;  // here: every result is held
   wire::Header header;         // complete but for its CRC
 };

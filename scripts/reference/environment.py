@@ -25,6 +25,8 @@ OTHERS = {
     "REDSUM_ADMIN": ("127.0.0.1:7402", "admin addresses, host:port, separated by commas, where the command line names none"),
     "REDSUM_BINDIR": ("the folder of redsumrun", "where redsumd is looked for first; then beside redsumrun, then in PATH"),
     "REDSUM_TRANSPORT": ("tcp", "the name of the transport that the report states; it chooses none"),
+    "REDSUM_CHECK_FINITE": ("0", "1: every rank looks at its inputs of reductions, and logs a warning for each call in which one is NaN or infinite: "
+                            "rank, call, key, tensor, element and value; at most 10"),
     "REDSUM_COORDINATOR": ("none", "where it is set and --reducers is not given, no pool is started: this one is used"),
     "REDSUM_INSECURE": ("none", "1: workers may listen for each other (direct mode, rings) beyond loopback without a secret; whoever reaches the port can then read and "
                         "change gradients"),

@@ -152,6 +152,7 @@ void ShardCore::on_folded(const Fold& fold, ShardEffects& effects) {
   header.type = wire::FrameType::result;
   header.flags &= static_cast<std::uint16_t>(
       ~(wire::kFlagScaled | wire::kFlagHeaderOnly | wire::kFlagPayloadCrc | wire::kFlagNoResult));
+  if (fold.nonfinite) header.flags |= wire::kFlagNonFinite;
   header.contributors = fold.contributors;
   const std::uint32_t payload_bytes = fold.like.payload_bytes >= prefix ? fold.like.payload_bytes - prefix : 0;
   // Every shard starts with another rank, so that the results of a round do not all queue for the same worker first.

@@ -32,6 +32,7 @@ struct Fold {
   wire::Header like;         // kind, dtype, op, flags; payload_bytes includes the scale prefix
   std::optional<Rank> only;  // broadcast, all_gather: the only rank with payload
   std::uint32_t contributors = 0;
+  bool nonfinite = false;  // the driver's to set: the result has NaN or infinite elements
 };
 
 struct ResultSend {

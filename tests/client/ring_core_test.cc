@@ -214,6 +214,40 @@ TEST(RingCore, RefusesWhatCannotBe) {
             std::string::npos);
 }
 
+// A chunk of a call of one: its fold begins at rank 1 and ends at rank 0, whose result goes by rank 1 to rank 2.
+TEST(RingCore, PassesOnThatAResultIsNotFinite) {
+  for (const bool flagged : {false, true}) {
+    Ring ring(3);
+    for (std::uint32_t rank = 0; rank < 3; ++rank) ring.submit(rank, 0, call_of(Kind::allreduce, 1));
+    ASSERT_TRUE(ring.deliver(1));
+    ASSERT_TRUE(ring.deliver(2));
+    wire::Header result = ring.lanes()[0].front();
+    ASSERT_EQ(result.type, FrameType::result);
+    EXPECT_FALSE(result.has(wire::kFlagNonFinite)) << "that is for whoever has the numbers to say";
+    if (flagged) result.flags |= wire::kFlagNonFinite;
+    ASSERT_TRUE(ring.core(1).on_frame(result));
+    RingStep step;
+    ASSERT_TRUE(*ring.core(1).next(step));
+    EXPECT_EQ(step.nonfinite, flagged);
+    EXPECT_EQ(step.header.has(wire::kFlagNonFinite), flagged);
+  }
+}
+
+TEST(RingCore, RefusesThatABarrierIsNotFinite) {
+  Ring ring(3);
+  for (std::uint32_t rank = 0; rank < 3; ++rank) ring.submit(rank, 0, call_of(Kind::barrier, 0));
+  std::uint32_t maker = 3;
+  for (int turn = 0; turn < 9 && maker == 3; ++turn) {
+    for (std::uint32_t lane = 0; lane < 3; ++lane)
+      if (!ring.lanes()[lane].empty() && ring.lanes()[lane].front().type == FrameType::result) maker = lane;
+    if (maker == 3) ring.deliver(static_cast<std::uint32_t>(turn) % 3);
+  }
+  ASSERT_NE(maker, 3u);
+  wire::Header result = ring.lanes()[maker].front();
+  result.flags |= wire::kFlagNonFinite;
+  EXPECT_NE(ring.core((maker + 1) % 3).on_frame(result).text().find("nonfinite flag"), std::string::npos);
+}
+
 TEST(RingCore, WrongSizesAreFoundWhenTheFoldMayGoOn) {
   const auto verdict = [](auto change) {
     Ring ring(3);

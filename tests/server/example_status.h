@@ -25,6 +25,7 @@ inline server::DaemonStatus example_status() {
     shard.bytes_sent = 500;
     shard.bytes_reduced = 900;
     shard.chunks_reduced = 7;
+    shard.nonfinite = 3;
     shard.busy_ns = 1500 * kMillisecond;
     shard.fold_seconds.add(60 * kMicrosecond);
     shard.skew_seconds.add(200 * kSecond);
@@ -36,6 +37,7 @@ inline server::DaemonStatus example_status() {
   job.lanes_open = 8;
   job.reserved_bytes = 256u << 20;
   job.bytes_reduced = 1800;
+  job.nonfinite = 6;
   job.slowest = {{3, 12, 0.75}, {1, 2, 0.25}};
   reducer.jobs.push_back(job);
   status.reducer = reducer;

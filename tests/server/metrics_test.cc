@@ -60,6 +60,8 @@ TEST(Metrics, TheNamesOfTheConventionsWithTheSnapshotsValues) {
       {R"(redsum_transport_bytes_total{transport="tcp",direction="sent"})", 1000},
       {"redsum_reduced_bytes_total", 1800},
       {"redsum_chunks_reduced_total", 14},
+      {"redsum_nonfinite_total", 6},
+      {R"(redsum_job_nonfinite_total{job_id="resnet"})", 6},
       {R"(redsum_slowest_rank_lag_seconds{job_id="resnet",rank="3"})", 0.75},
       {"redsum_jobs", 1},
       {"redsum_jobs_ended_total", 6},

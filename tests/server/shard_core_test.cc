@@ -65,6 +65,17 @@ TEST_F(ShardCoreTest, the_last_contribution_completes_the_slot_in_any_order_of_a
   } while (std::next_permutation(order.begin(), order.end()));
 }
 
+TEST_F(ShardCoreTest, every_result_tells_that_the_fold_found_numbers_that_are_not_finite) {
+  for (const bool nonfinite : {true, false}) {
+    for (std::uint32_t rank = 0; rank < kMembers; ++rank) ASSERT_TRUE(arrive(rank, nonfinite ? 0 : 1));
+    effects_.folds.at(0).nonfinite = nonfinite;
+    fold_all();
+    ASSERT_EQ(effects_.sends.size(), kMembers);
+    for (const ResultSend& send : effects_.sends) EXPECT_EQ(send.header.has(wire::kFlagNonFinite), nonfinite);
+    effects_.clear();
+  }
+}
+
 TEST_F(ShardCoreTest, the_two_result_buffers_of_a_place_alternate) {
   std::vector<int> buffers;
   for (std::uint64_t number = 0; number < 6; ++number) {

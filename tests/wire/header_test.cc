@@ -144,12 +144,17 @@ TEST(CheckHeader, SEC_05_each_field_is_checked_on_its_own) {
   EXPECT_EQ(refusal([](Header& h) { h.op = static_cast<Op>(200); }), "op");
   EXPECT_EQ(refusal([](Header& h) { h.dtype = DType::complex64, h.op = Op::prod; }), "op for this dtype");
   EXPECT_EQ(refusal([](Header& h) { h.dtype = DType::int32, h.flags |= kFlagScaled; }), "scale factors for this dtype");
-  for (const unsigned bit : {6u, 7u, 12u, 13u, 14u, 15u})
+  for (const unsigned bit : {7u, 12u, 13u, 14u, 15u})
     EXPECT_EQ(refusal([&](Header& h) { h.flags = static_cast<std::uint16_t>(h.flags | 1u << bit); }), "flags") << bit;
   EXPECT_EQ(refusal([](Header& h) { h.set_kind(static_cast<Kind>(kKindCount)); }), "kind");
   EXPECT_EQ(refusal([](Header& h) { h.set_kind(Kind::send); }), "kind for this frame type");
   EXPECT_EQ(refusal([](Header& h) { h.type = FrameType::message; }), "kind for this frame type");
   EXPECT_EQ(refusal([](Header& h) { h.type = FrameType::message, h.set_kind(Kind::gather); }), "");
+  for (const FrameType type : {FrameType::contribution, FrameType::held, FrameType::partial})
+    EXPECT_EQ(refusal([&](Header& h) { h.flags |= kFlagNonFinite, h.type = type; }), "nonfinite flag");
+  for (const Kind kind : {Kind::broadcast, Kind::all_gather, Kind::barrier})
+    EXPECT_EQ(refusal([&](Header& h) { h.flags |= kFlagNonFinite, h.set_kind(kind); }), "nonfinite flag");
+  EXPECT_EQ(refusal([](Header& h) { h.flags = kFlagNonFinite, h.dtype = DType::int16; }), "nonfinite flag");
   EXPECT_EQ(refusal([](Header& h) { h.rank = kMaxRanks; }), "rank");
   EXPECT_EQ(refusal([](Header& h) { h.rank = 1u << 31; }), "rank");
   EXPECT_EQ(refusal([](Header& h) { h.payload_bytes = kMaxPayloadBytes + 2; }), "payload bytes");
@@ -164,6 +169,7 @@ TEST(CheckHeader, SEC_05_each_field_is_checked_on_its_own) {
 TEST(CheckHeader, the_limits_themselves_pass) {
   EXPECT_EQ(refusal([](Header& h) { h.rank = kMaxRanks - 1; }), "");
   EXPECT_EQ(refusal([](Header& h) { h.contributors = kMaxRanks; }), "");
+  EXPECT_EQ(refusal([](Header& h) { h.flags |= kFlagNonFinite; }), "");
   EXPECT_EQ(refusal([](Header& h) { h.payload_bytes = kMaxPayloadBytes; }), "");
   EXPECT_EQ(refusal([](Header& h) { h.payload_bytes = kScalePrefixBytes; }), "");
   EXPECT_EQ(refusal([](Header& h) { h.payload_bytes = 0; }), "");

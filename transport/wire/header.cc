@@ -68,6 +68,9 @@ const char* check_header(const Header& h) noexcept {
   if (static_cast<int>(h.kind()) >= kKindCount) return "kind";
   if (h.type != FrameType::held && is_exchange(h.kind()) != (h.type == FrameType::message))
     return "kind for this frame type";
+  if (h.has(kFlagNonFinite) &&
+      (h.type != FrameType::result || !reduces(h.kind()) || (!dtype_is_float(h.dtype) && !dtype_is_complex(h.dtype))))
+    return "nonfinite flag";
   if (h.rank >= kMaxRanks) return "rank";
   if (h.payload_bytes > kMaxPayloadBytes) return "payload bytes";
   if (h.has(kFlagHeaderOnly) && h.payload_bytes != 0) return "payload bytes of a header-only frame";

@@ -67,6 +67,10 @@ constexpr bool has_one_source(Kind kind) noexcept {
 constexpr bool has_root(Kind kind) noexcept {
   return kind == Kind::broadcast || kind == Kind::reduce || kind == Kind::gather || kind == Kind::scatter;
 }
+// The others fold, but for the barrier, which has no data.
+constexpr bool reduces(Kind kind) noexcept {
+  return kind == Kind::allreduce || kind == Kind::reduce || kind == Kind::reduce_scatter;
+}
 // The elements of these are the ranks' parts, one after another.
 constexpr bool has_parts(Kind kind) noexcept {
   return kind == Kind::reduce_scatter || kind == Kind::all_gather;
@@ -79,8 +83,9 @@ inline constexpr std::uint16_t kFlagScaled = 1 << 2;      // kScalePrefixBytes o
 inline constexpr std::uint16_t kFlagRefused = 1 << 3;     // this rank cannot take part in the call
 inline constexpr std::uint16_t kFlagPayloadCrc = 1 << 4;  // payload_crc is filled in
 inline constexpr std::uint16_t kFlagNoResult = 1 << 5;    // contribution: this rank wants the result without payload
+inline constexpr std::uint16_t kFlagNonFinite = 1 << 6;   // result of a reduction: some elements are NaN or infinite
 inline constexpr int kKindShift = 8;
-inline constexpr std::uint16_t kKnownFlags = 0x0F3F;
+inline constexpr std::uint16_t kKnownFlags = 0x0F7F;
 
 struct Header {
   std::uint16_t magic = kMagic;

@@ -29,6 +29,7 @@ Status violation(const Header& h, std::string_view field) {
   if (field == "scale factors for this dtype")
     return violation(field, h.flags, std::string(dtype_name(h.dtype)) + " has none");
   if (field == "flags") return violation(field, h.flags, "known are " + std::to_string(kKnownFlags));
+  if (field == "nonfinite flag") return violation(field, h.flags, "it belongs to results of floating-point reductions");
   if (field == "kind") return violation(field, static_cast<unsigned>(h.kind()), below(kKindCount));
   if (field == "kind for this frame type")
     return violation(field, static_cast<unsigned>(h.kind()),
