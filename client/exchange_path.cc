@@ -248,8 +248,11 @@ Status ExchangePath::pump(Owner& owner) {
 void ExchangePath::settle(Owner& owner) {
   if (sending_ == 0) return;
   for (auto& [rank, lane] : out_) {
-    if (lane->unsent.empty() || !lane->open) continue;
-    const std::uint64_t sent = mutant("exchange_ends_unsent") ? lane->deposits : transport_.sent(lane->lane);
+    if (lane->unsent.empty()) continue;
+    // Of a lane that is gone nothing is read any more. A receiver that has left had all it wanted; one that is cut off
+    // misses it, and ends the communicator.
+    const bool all = !lane->open || mutant("exchange_ends_unsent");
+    const std::uint64_t sent = all ? lane->deposits : transport_.sent(lane->lane);
     while (!lane->unsent.empty() && lane->unsent.front().deposits <= sent) {
       const Sequence sequence = lane->unsent.front().sequence;
       lane->unsent.pop_front();
@@ -269,7 +272,7 @@ Status ExchangePath::blocked() const {
                                        " is lost: " + why.text() + "; check that it runs and is reachable");
   };
   for (const auto& [rank, lane] : out_)
-    if (!lane->lost.ok() && (!lane->box.empty() || !lane->unsent.empty())) return lost(rank, lane->lost);
+    if (!lane->lost.ok() && !lane->box.empty()) return lost(rank, lane->lost);
   for (const auto& [rank, lane] : in_)
     if (!lane->lost.ok() && !lane->box.empty()) return lost(rank, lane->lost);
   return {};

@@ -122,6 +122,7 @@ class World {
   void check_call(const Worker& worker, const Submitted& submitted) const;
   bool error_is_right(const Status& status, const PlannedCall& planned) const;
   void leave(Worker& worker);
+  void leave_early(Worker& worker);
   void leave_and_check();
   std::string name_of(const Worker& worker, const Submitted& submitted) const;
   std::uint32_t members_of(std::size_t group) const;

@@ -45,6 +45,7 @@ void World::on_end(Worker& worker, Submitted& submitted, const Status& status) {
   }
   if (status.ok() && !worker.closed[script_[submitted.planned].group].ok())
     throw Broken(name_of(worker, submitted) + " completed after its communicator was closed");
+  leave_early(worker);
   if (script_[submitted.planned].wait_for_it)
     net_.at(net_.now() + static_cast<DurationNs>(random_.below(300)) * kMicrosecond,
             [this, &worker] { submit_next(worker); });
@@ -141,12 +142,26 @@ void World::leave(Worker& worker) {
   if (worker.agent->busy()) throw Broken("rank " + std::to_string(worker.rank) + " is busy after closing");
 }
 
+// A rank that has all its results may go while others still wait for theirs.
+void World::leave_early(Worker& worker) {
+  const bool done = next_of(worker) == script_.size() && std::all_of(worker.calls.begin(), worker.calls.end(),
+                                                                     [](const auto& s) { return s->call->done(); });
+  if (!done || fault_ == Fault::absent_rank || !random_.chance(30)) return;
+  net_.at(net_.now() + static_cast<DurationNs>(random_.below(300)) * kMicrosecond, [this, &worker] {
+    if (!worker.alive || worker.silent || worker.left || !worker.closed[0].ok() || !worker.closed[1].ok()) return;
+    coverage_.add("left early");
+    worker.left = true;
+    leave(worker);
+    run_agent(worker);
+  });
+}
+
 // Everybody goes; what is left after that is a leak.
 void World::leave_and_check() {
   for (const auto& worker : workers_) {
     if (!worker->alive || worker->silent) continue;
+    if (worker->joined && !worker->left) leave(*worker);
     worker->left = true;
-    if (worker->joined) leave(*worker);
     net_.at(worker->to_coordinator + kMillisecond, [this, p = worker.get()] {
       core_.on_lost(p->peer, {Code::peer_lost, "end of file"}, net_.now(), effects_);
       carry_out();
