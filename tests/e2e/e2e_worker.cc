@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A worker for the process tests, on the C interface alone. Rank and coordinator come from the environment.
 //   e2e_worker loop COUNT CALLS [TENSORS]   CALLS all-reduces of COUNT fp32 in TENSORS pieces, each result checked
+//   e2e_worker exchange COUNT CALLS         CALLS all_to_alls of COUNT fp32 for each rank, each result checked
 //   e2e_worker idle                         one all-reduce, then waits for a line on stdin, then one more
 //   e2e_worker hash COUNT                   one all-reduce whose sum depends on the order of addition; prints its hash
 //   e2e_worker wait SECONDS                 a line on stdin, then one all-reduce; waits for it so long first
@@ -150,6 +151,32 @@ class Worker {
     return status == REDSUM_OK ? 0 : failed(status, text.c_str());
   }
 
+  int exchange(std::size_t count, std::uint64_t calls) {
+    const std::size_t total = count * static_cast<std::size_t>(size_);
+    std::vector<float> in(total), out(total);
+    for (std::uint64_t call = 0; call < calls; ++call) {
+      for (std::size_t i = 0; i < total; ++i) in[i] = input(rank_, call, i);
+      redsum_handle* handle = nullptr;
+      redsum_status status = redsum_all_to_all(world_, in.data(), out.data(), count, REDSUM_FP32, nullptr, &handle);
+      if (status != REDSUM_OK) return failed(status, redsum_last_error());
+      status = redsum_wait(handle, -1);
+      const std::string text = redsum_handle_error(handle);
+      redsum_handle_free(handle);
+      for (std::size_t i = 0; i < total; ++i) {
+        const auto from = static_cast<int>(i / count);
+        const bool right =
+            status != REDSUM_OK || out[i] == input(from, call, static_cast<std::size_t>(rank_) * count + i % count);
+        if (right && in[i] == input(rank_, call, i)) continue;
+        std::printf("wrong: call %llu, element %zu (%s)\n", static_cast<unsigned long long>(call), i,
+                    redsum_status_name(status));
+        return 4;
+      }
+      if (status != REDSUM_OK) return failed(status, text.c_str());
+      if (call == 0) say_ready();
+    }
+    return 0;
+  }
+
  private:
   static int complete(redsum_comm* comm, const redsum_tensor& tensor) {
     redsum_handle* handle = nullptr;
@@ -179,6 +206,8 @@ int run(Worker& worker, const std::string& mode, int argc, char** argv) {
   if (mode == "subgroup") return worker.subgroup();
   if (mode == "hash") return worker.hash(std::strtoull(argv[2], nullptr, 10));
   if (mode == "wait") return worker.wait(std::strtod(argv[2], nullptr));
+  if (mode == "exchange")
+    return worker.exchange(std::strtoull(argv[2], nullptr, 10), std::strtoull(argv[3], nullptr, 10));
   return worker.run(std::strtoull(argv[2], nullptr, 10), std::strtoull(argv[3], nullptr, 10),
                     argc > 4 ? std::strtoull(argv[4], nullptr, 10) : 1);
 }
@@ -191,7 +220,7 @@ bool same_handling(const struct sigaction& a, const struct sigaction& b) {
 
 int main(int argc, char** argv) {
   const std::string mode = argc > 1 ? argv[1] : "";
-  const int words = mode == "loop"                         ? 4
+  const int words = mode == "loop" || mode == "exchange"   ? 4
                     : mode == "hash" || mode == "wait"     ? 3
                     : mode == "idle" || mode == "subgroup" ? 2
                                                            : 99;
