@@ -49,7 +49,7 @@ int main(int argc, char** argv) {
     redsum::Options job;
     constexpr const char* kModes[] = {"server", "direct", "ring"};  // by redsum_mode
     if (!options.mode.empty())
-      job.mode = static_cast<redsum_mode>(std::find(std::begin(kModes), std::end(kModes), options.mode) - kModes);
+      job.mode = static_cast<std::int32_t>(std::find(std::begin(kModes), std::end(kModes), options.mode) - kModes);
     if (job.mode >= REDSUM_MODE_SERVER && job.mode <= REDSUM_MODE_RING) options.mode = kModes[job.mode];
     if (!options.ring_order.empty())
       job.ring_order = options.ring_order == "rank" ? REDSUM_RING_ORDER_RANK : REDSUM_RING_ORDER_RING;

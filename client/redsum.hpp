@@ -79,14 +79,15 @@ struct Options {
     connect_timeout = std::chrono::nanoseconds(c.connect_timeout_ns);
     operation_timeout = std::chrono::nanoseconds(c.operation_timeout_ns);
     heartbeat_timeout = std::chrono::nanoseconds(c.heartbeat_timeout_ns);
-    mode = static_cast<redsum_mode>(c.mode);
+    mode = c.mode;
     data_address = c.data_address ? c.data_address : "";
-    ring_order = static_cast<redsum_ring_order>(c.ring_order);
+    ring_order = c.ring_order;
     interfaces = c.interfaces ? c.interfaces : "";
   }
   std::string coordinator, job_id, secret_file, data_address, interfaces;
-  redsum_mode mode;
-  redsum_ring_order ring_order;
+  // A redsum_mode and a redsum_ring_order, or what the environment has wrong: then no value of the enumeration, and
+  // redsum_init refuses it.
+  std::int32_t mode, ring_order;
   int rank, world_size;
   std::uint32_t chunk_bytes, window;
   std::chrono::nanoseconds connect_timeout, operation_timeout, heartbeat_timeout;

@@ -41,6 +41,8 @@ void redsum_options_init_sized(redsum_options* options, size_t) {
   options->rank = 2;
   options->world_size = 5;
   options->connect_timeout_ns = 60'000'000'000;
+  options->mode = state.mode;
+  options->ring_order = state.ring_order;
 }
 void redsum_call_options_init_sized(redsum_call_options* options, size_t) {
   std::memset(options, 0, sizeof *options);
@@ -49,6 +51,8 @@ void redsum_call_options_init_sized(redsum_call_options* options, size_t) {
 redsum_status redsum_init(const redsum_options* options, redsum_comm** world) {
   state.coordinator = options->coordinator;
   state.connect_timeout_ns = options->connect_timeout_ns;
+  state.last_mode = options->mode;
+  state.last_ring_order = options->ring_order;
   if (state.submit_status != REDSUM_OK) return state.submit_status;
   ++state.live_comms;
   *world = new redsum_comm{options->world_size};

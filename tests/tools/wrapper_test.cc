@@ -44,6 +44,16 @@ TEST_F(Wrapper, OptionsStartFromTheEnvironmentAndReachTheLibrary) {
   EXPECT_EQ(world.stats().reducers, 7u);
 }
 
+// What a wrong variable gives is no value of the enumerations; it is for redsum_init to refuse (with UBSan: not
+// before).
+TEST_F(Wrapper, AModeThatTheEnvironmentHasWrongReachesTheLibraryAsItIs) {
+  stub::state.mode = stub::state.ring_order = -1;
+  stub::state.submit_status = REDSUM_INVALID_ARGUMENT;
+  EXPECT_THROW(redsum::Communicator(redsum::Options()), redsum::Error);
+  EXPECT_EQ(stub::state.last_mode, -1);
+  EXPECT_EQ(stub::state.last_ring_order, -1);
+}
+
 TEST_F(Wrapper, OwnsCommunicatorsOnce) {
   redsum::Communicator world = redsum::Communicator::init();
   {
