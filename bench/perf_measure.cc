@@ -150,7 +150,7 @@ Row Measurement::run(std::uint64_t bytes) {
   Row row;
   count_ = bytes / redsum_dtype_bytes(dtype_);
   if (has_parts(options_)) count_ -= count_ % ranks_;
-  row.count = count_;
+  row.count = has_parts(options_) ? count_ / ranks_ : count_;
   row.bytes = count_ * redsum_dtype_bytes(dtype_);
   row.dtype = dtype_;
   row.op = op_;

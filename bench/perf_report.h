@@ -11,10 +11,10 @@
 
 namespace perf {
 
-// One row. `bytes` are those of the whole (all parts of a reduce_scatter or all_gather). Bandwidths follow from these
-// numbers: algbw = bytes / t, busbw = algbw x the collective's factor, as in nccl-tests,
-// nicbw = nic_bytes / t (what went over one worker's lanes in the busier direction, headers included; in direct mode
-// with the share that stays on the host).
+// One row. `bytes` are those of the whole (of all ranks' parts, where the call has parts); `count` is what the call is
+// given, so the elements of one part, as in nccl-tests. Bandwidths follow from these numbers: algbw = bytes / t, busbw
+// = algbw x the collective's factor, as in nccl-tests, nicbw = nic_bytes / t (what went over one worker's lanes in the
+// busier direction, headers included; in direct mode with the share that stays on the host).
 struct Row {
   std::uint64_t bytes = 0;
   std::uint64_t count = 0;

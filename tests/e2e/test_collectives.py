@@ -3,6 +3,8 @@
 import pytest
 from processes import BIN, SANITIZED, SLOW
 
+ELEMENT_BYTES = {"fp32": 4, "bf16": 2, "int8": 1}
+
 
 def run_perf(bench, size, reducers, *arguments, limit_s=240 * SLOW):
     launcher = bench.process(BIN / "redsumrun", "-np", size, "--reducers", reducers, BIN / "redsum-perf", *arguments,
@@ -50,6 +52,9 @@ def test_world_sizes(bench, size):
 def test_every_collective(bench, collective, size):
     output = run_perf(bench, size, 2, "--collective", collective, "-b", "4", "-e", "1M", "-f", "16", "-d", "fp32,int8,bf16",
                       "-o", "sum,avg", "-n", "2", "-w", "0", "-I", size % 2)
+    parts = size if collective in ("reduce_scatter", "all_gather") else 1
+    for row in rows(output):  # the size is that of the whole, the count that of one rank's part
+        assert int(row[0]) == int(row[1]) * parts * ELEMENT_BYTES[row[2]], row
     reduces = collective.startswith("reduce")
     assert {row[3] for row in rows(output)} == ({"sum", "avg"} if reduces else {"none"})
 
