@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// redsum-perf: all-reduces measured and checked, in the manner of nccl-tests.
+// redsum-perf: collectives measured and checked, in the manner of nccl-tests.
 //   redsumrun -np 4 --reducers 2 redsum-perf -b 1K -e 64M -f 4 -d fp32,bf16 -o sum
 // Exit code: 0; 1 when an element came out wrong or a call failed; 2 for a bad command line.
 #include <algorithm>
@@ -16,6 +16,11 @@
 namespace {
 
 int run_table(const perf::PerfOptions& options, redsum::Communicator& world) {
+  if (options.collective == perf::Collective::sendrecv && world.size() == 1) {
+    std::fprintf(stderr,
+                 "redsum-perf: --collective sendrecv at 1 rank: there is no next rank to send to; start at least 2\n");
+    return 2;
+  }
   perf::Report report(options, world);
   report.begin();
   const std::vector<std::uint64_t> sizes = perf::table_sizes(options);

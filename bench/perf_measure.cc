@@ -5,6 +5,8 @@
 #include <chrono>
 #include <cstring>
 
+#include "bench/perf_check.h"
+
 namespace perf {
 namespace {
 
@@ -39,6 +41,11 @@ std::int64_t sum_over_ranks(redsum::Communicator& world, std::int64_t value) {
   return value;
 }
 
+void InFlight::wait() {
+  call.wait();
+  if (send.c_handle() != nullptr) send.wait();
+}
+
 Measurement::Measurement(const PerfOptions& options, redsum::Communicator& world, redsum_dtype dtype, redsum_op op)
     : options_(options),
       world_(world),
@@ -56,21 +63,13 @@ Measurement::Measurement(const PerfOptions& options, redsum::Communicator& world
   if (!options.blocking) outputs_[1] = Buffer(options.max_bytes);
 }
 
-// Parts of a reduce_scatter or all_gather lie where they would lie in place, also in memory of their own.
-redsum::Handle Measurement::submit(std::size_t set) {
+redsum::Handle Measurement::submit_tensors(std::byte* output, const redsum::CallOptions& call) {
   const std::size_t element_bytes = redsum_dtype_bytes(dtype_);
-  const std::size_t own = own_first() * element_bytes;
-  redsum::CallOptions call = call_;
-  if (set != 0 && !call.key.empty()) call.key += ".b";  // two calls are in flight, and a key names one
-  if (options_.collective == Collective::reduce_scatter)
-    return world_.reduce_scatter(input_.data(), output(set) + own, count_ / ranks_, dtype_, op_, call);
-  if (options_.collective == Collective::all_gather)
-    return world_.all_gather(input_.data() + own, output(set), count_ / ranks_, dtype_, call);
   std::vector<redsum_tensor> tensors(options_.tensors);
   std::uint64_t done = 0;
   for (std::uint64_t i = 0; i < tensors.size(); ++i) {
     const std::uint64_t end = count_ * (i + 1) / tensors.size();
-    tensors[i] = {input_.data() + done * element_bytes, output(set) + done * element_bytes, end - done};
+    tensors[i] = {input_.data() + done * element_bytes, output + done * element_bytes, end - done};
     done = end;
   }
   if (options_.collective == Collective::reduce)
@@ -78,6 +77,47 @@ redsum::Handle Measurement::submit(std::size_t set) {
   if (options_.collective == Collective::broadcast)
     return world_.broadcast(tensors.data(), tensors.size(), dtype_, 0, call);
   return world_.allreduce(tensors, dtype_, op_, call);
+}
+
+// Parts lie where they would lie in place, also in memory of their own. What only the root has is no memory elsewhere.
+redsum::Handle Measurement::submit_parts(std::byte* output, const redsum::CallOptions& call) {
+  const std::uint64_t part = count_ / ranks_;
+  const std::size_t own = part * static_cast<std::uint64_t>(world_.rank()) * redsum_dtype_bytes(dtype_);
+  const bool is_root = world_.rank() == 0;
+  switch (options_.collective) {
+    case Collective::reduce_scatter:
+      return world_.reduce_scatter(input_.data(), output + own, part, dtype_, op_, call);
+    case Collective::all_gather:
+      return world_.all_gather(input_.data() + own, output, part, dtype_, call);
+    case Collective::gather:
+      return world_.gather(input_.data() + own, is_root ? output : nullptr, part, dtype_, 0, call);
+    case Collective::scatter:
+      return world_.scatter(is_root ? input_.data() : nullptr, output + own, part, dtype_, 0, call);
+    default:
+      return world_.all_to_all(input_.data(), output, part, dtype_, call);
+  }
+}
+
+// The receive first, so that its memory is known when data comes. A key names one call of a rank, and is the same on
+// both sides: that of the sender.
+InFlight Measurement::submit_sendrecv(std::byte* output, const redsum::CallOptions& call) {
+  const int ranks = world_.size(), rank = world_.rank();
+  const int next = (rank + 1) % ranks, before = (rank + ranks - 1) % ranks;
+  redsum::CallOptions receiving = call, sending = call;
+  if (!call.key.empty()) {
+    receiving.key += "." + std::to_string(before);
+    sending.key += "." + std::to_string(rank);
+  }
+  redsum::Handle receive = world_.recv(output, count_, dtype_, before, receiving);
+  return {std::move(receive), world_.send(input_.data(), count_, dtype_, next, sending)};
+}
+
+InFlight Measurement::submit(std::size_t set) {
+  redsum::CallOptions call = call_;
+  if (set != 0 && !call.key.empty()) call.key += ".b";  // two calls are in flight, and a key names one
+  if (options_.collective == Collective::sendrecv) return submit_sendrecv(output(set), call);
+  if (has_parts(options_)) return {submit_parts(output(set), call), {}};
+  return {submit_tensors(output(set), call), {}};
 }
 
 double Measurement::one_blocking() {
@@ -92,9 +132,9 @@ std::vector<double> Measurement::pipelined(std::uint32_t iterations) {
   std::vector<double> times;
   world_.barrier();
   Clock::time_point last = Clock::now();
-  redsum::Handle in_flight[2];
+  InFlight in_flight[2];
   for (std::uint32_t i = 0; i < iterations; ++i) {
-    redsum::Handle& oldest = in_flight[i % 2];
+    InFlight& oldest = in_flight[i % 2];
     if (i >= 2) {
       oldest.wait();
       times.push_back(since_us(last));
@@ -118,31 +158,12 @@ void Measurement::poison_outputs() {
   }
 }
 
-std::size_t Measurement::count_wrong(const std::byte* out) {
-  const std::size_t element_bytes = redsum_dtype_bytes(dtype_);
-  const std::uint64_t part = count_ / ranks_;
-  switch (options_.collective) {
-    case Collective::broadcast:
-      return pattern_.count_wrong_of(0, out, 0, count_);
-    case Collective::all_gather: {
-      std::size_t wrong = 0;
-      for (std::uint64_t rank = 0; rank < ranks_; ++rank)
-        wrong += pattern_.count_wrong_of(rank, out + rank * part * element_bytes, rank * part, part);
-      return wrong;
-    }
-    case Collective::reduce_scatter:
-      return pattern_.count_wrong(out + own_first() * element_bytes, own_first(), part,
-                                  order_.start_for(static_cast<std::size_t>(world_.rank())));
-    case Collective::reduce:
-      return world_.rank() == 0 ? pattern_.count_wrong(out, 0, count_, order_.start_for(0)) : 0;
-    default:
-      return count_wrong_of_allreduce(order_, pattern_, out, count_);
-  }
-}
-
 std::int64_t Measurement::count_wrong() {
-  std::size_t wrong = count_wrong(output(0));
-  if (!options_.blocking && options_.iterations > 1) wrong += count_wrong(output(1));
+  const std::size_t sets = !options_.blocking && options_.iterations > 1 ? 2 : 1;
+  std::size_t wrong = 0;
+  for (std::size_t set = 0; set < sets; ++set) {
+    wrong += count_wrong_of_call(options_.collective, order_, pattern_, output(set), count_);
+  }
   return static_cast<std::int64_t>(wrong);
 }
 

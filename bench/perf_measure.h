@@ -18,20 +18,26 @@ std::vector<double> combine_times(redsum::Communicator& world, std::vector<doubl
 // Sum over ranks.
 std::int64_t sum_over_ranks(redsum::Communicator& world, std::int64_t value);
 
+// One call: of sendrecv both its halves.
+struct InFlight {
+  redsum::Handle call, send;  // the second of sendrecv alone
+  void wait();
+};
+
 class Measurement {
  public:
   Measurement(const PerfOptions& options, redsum::Communicator& world, redsum_dtype dtype, redsum_op op);
   Row run(std::uint64_t bytes);
 
  private:
-  redsum::Handle submit(std::size_t set);
+  InFlight submit(std::size_t set);
+  redsum::Handle submit_tensors(std::byte* output, const redsum::CallOptions& call);
+  redsum::Handle submit_parts(std::byte* output, const redsum::CallOptions& call);
+  InFlight submit_sendrecv(std::byte* output, const redsum::CallOptions& call);
   double one_blocking();  // us; barrier before, outside of the timed part
   std::vector<double> pipelined(std::uint32_t iterations);
   void poison_outputs();
   std::int64_t count_wrong();
-  std::size_t count_wrong(const std::byte* output);
-  std::uint64_t own_first() const { return count_ / ranks_ * static_cast<std::uint64_t>(world_.rank()); }
-  const std::byte* output(std::size_t set) const { return options_.in_place ? input_.data() : outputs_[set].data(); }
   std::byte* output(std::size_t set) { return options_.in_place ? input_.data() : outputs_[set].data(); }
 
   const PerfOptions& options_;

@@ -35,8 +35,11 @@ std::string collective_into(const Raw& raw, PerfOptions& options) {
     return "--collective " + raw.collective + ": one of" + known;
   }
   options.collective = static_cast<Collective>(found - std::begin(kCollectiveNames));
-  if (has_parts(options) && options.tensors != 1)
-    return "-u " + std::to_string(options.tensors) + ": a " + raw.collective + " has one buffer, not a list";
+  if (!takes_tensors(options) && options.tensors != 1)
+    return "-u " + std::to_string(options.tensors) + ": --collective " + raw.collective + " has one buffer, not a list";
+  if (raw.in_place && (options.collective == Collective::all_to_all || options.collective == Collective::sendrecv))
+    return "-I 1: --collective " + raw.collective +
+           " cannot be in place, its input and output are never the same memory";
   if (options.collective != Collective::allreduce && !options.workload_file.empty())
     return "--workload replays all-reduces; drop --collective " + raw.collective;
   return "";
@@ -61,7 +64,7 @@ std::string wire_into(const Raw& raw, PerfOptions& options) {
   if (raw.wire.empty()) return "";
   const auto wire = parse_dtype(raw.wire);
   if (!reduces(options))
-    return "--wire-dtype is for reductions; a " + raw.collective + " moves its elements as they are";
+    return "--wire-dtype is for reductions; --collective " + raw.collective + " moves its elements as they are";
   if (wire != REDSUM_BF16 && wire != REDSUM_FP16) return "--wire-dtype " + raw.wire + ": one of bf16 and fp16";
   for (const redsum_dtype dtype : options.dtypes) {
     if (dtype != REDSUM_FP32) {
@@ -124,7 +127,10 @@ int parse_options(int argc, char** argv, PerfOptions& options) {
   app.add_option("-n,--iters", options.iterations, "timed iterations per row")->check(CLI::Range(1u, 1000000u));
   app.add_option("-w,--warmup_iters", options.warmup, "iterations before the timed ones");
   app.add_option("-c,--check", raw.check, "1: compare every element with the exact result; 0: do not");
-  app.add_option("--collective", raw.collective, "allreduce, reduce, broadcast (root 0), reduce_scatter or all_gather");
+  app.add_option(
+      "--collective", raw.collective,
+      "allreduce, reduce, broadcast (root 0), reduce_scatter, all_gather, all_to_all, gather, scatter (root 0) "
+      "or sendrecv (to the next rank, from the one before)");
   app.add_option("-o,--op", raw.ops, "sum prod min max avg, comma separated, or all");
   app.add_option("-d,--datatype", raw.dtypes, "fp32, bf16, int8 ... (also float, half ...), comma separated, or all");
   app.add_option("-z,--blocking", raw.blocking, "1: wait for each call; 0: keep two in flight");

@@ -11,8 +11,19 @@
 namespace perf {
 
 enum class TimeOf { rank0 = 0, average = 1, minimum = 2, maximum = 3 };  // -a
-enum class Collective { allreduce, reduce, broadcast, reduce_scatter, all_gather };
-inline constexpr const char* kCollectiveNames[] = {"allreduce", "reduce", "broadcast", "reduce_scatter", "all_gather"};
+enum class Collective {
+  allreduce,
+  reduce,
+  broadcast,
+  reduce_scatter,
+  all_gather,
+  all_to_all,
+  gather,
+  scatter,
+  sendrecv,  // to the next rank, from the one before
+};
+inline constexpr const char* kCollectiveNames[] = {"allreduce",  "reduce", "broadcast", "reduce_scatter", "all_gather",
+                                                   "all_to_all", "gather", "scatter",   "sendrecv"};
 enum class OutputFormat { nccl, csv, json };
 
 struct PerfOptions {
@@ -47,11 +58,17 @@ struct PerfOptions {
 int parse_options(int argc, char** argv, PerfOptions& options);
 
 inline bool reduces(const PerfOptions& options) {
-  return options.collective != Collective::broadcast && options.collective != Collective::all_gather;
+  return options.collective == Collective::allreduce || options.collective == Collective::reduce ||
+         options.collective == Collective::reduce_scatter;
 }
 
+// One part for each rank, all of the same length.
 inline bool has_parts(const PerfOptions& options) {
-  return options.collective == Collective::reduce_scatter || options.collective == Collective::all_gather;
+  return options.collective >= Collective::reduce_scatter && options.collective != Collective::sendrecv;
+}
+
+inline bool takes_tensors(const PerfOptions& options) {
+  return options.collective <= Collective::broadcast;
 }
 
 // The message sizes of the table, in bytes, smallest first.

@@ -69,11 +69,12 @@ double Report::busbw_factor() const {
   switch (options_.collective) {
     case Collective::allreduce:
       return 2 * others;
-    case Collective::reduce_scatter:
-    case Collective::all_gather:
-      return others;
-    default:
+    case Collective::reduce:
+    case Collective::broadcast:
+    case Collective::sendrecv:
       return 1;
+    default:  // calls with parts: a rank's own does not travel
+      return others;
   }
 }
 

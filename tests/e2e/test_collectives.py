@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """All-reduces through a real pool, checked element by element by redsum-perf and by the workers themselves."""
+import json
+
 import pytest
 from processes import BIN, SANITIZED, SLOW
 
+EXCHANGES = ["all_to_all", "gather", "scatter", "sendrecv"]
 ELEMENT_BYTES = {"fp32": 4, "bf16": 2, "int8": 1}
 
 
@@ -47,14 +50,18 @@ def test_world_sizes(bench, size):
     run_perf(bench, size, 2, "-b", "4", "-e", "256K", "-f", "8", "-d", "fp32,int8,bf16", "-o", "sum,avg", "-n", "2", "-w", "0")
 
 
+def check_counts(output, parts):
+    """The size is that of the whole, the count that of one rank's part."""
+    for row in rows(output):
+        assert int(row[0]) == int(row[1]) * parts * ELEMENT_BYTES[row[2]], row
+
+
 @pytest.mark.parametrize("collective", ["reduce", "broadcast", "reduce_scatter", "all_gather"])
 @pytest.mark.parametrize("size", [1, 3, 8])
 def test_every_collective(bench, collective, size):
     output = run_perf(bench, size, 2, "--collective", collective, "-b", "4", "-e", "1M", "-f", "16", "-d", "fp32,int8,bf16",
                       "-o", "sum,avg", "-n", "2", "-w", "0", "-I", size % 2)
-    parts = size if collective in ("reduce_scatter", "all_gather") else 1
-    for row in rows(output):  # the size is that of the whole, the count that of one rank's part
-        assert int(row[0]) == int(row[1]) * parts * ELEMENT_BYTES[row[2]], row
+    check_counts(output, size if collective in ("reduce_scatter", "all_gather") else 1)
     reduces = collective.startswith("reduce")
     assert {row[3] for row in rows(output)} == ({"sum", "avg"} if reduces else {"none"})
 
@@ -67,6 +74,37 @@ def test_every_collective_in_direct_mode(bench, collective, size):
                              "-I", size % 2, new_session=True)
     assert launcher.wait(240 * SLOW) == 0, launcher.output()
     assert rows(launcher.output())
+
+
+@pytest.mark.parametrize("mode", [("--reducers", 2), ("--mode", "direct"), ("--mode", "ring")], ids=["server", "direct", "ring"])
+@pytest.mark.parametrize("collective", EXCHANGES)
+def test_exchanges_in_every_mode(bench, collective, mode):
+    """Out of place, in place where there is such a thing, and with two calls in flight that have names."""
+    variants = [(), ("-z", 0, "--key", "two")] + ([("-I", 1)] if collective in ("gather", "scatter") else [])
+    for size, variant in zip((3, 5, 2), variants):
+        run = bench.process(BIN / "redsumrun", "-np", size, *mode, BIN / "redsum-perf", "--collective", collective, "-b", 4,
+                            "-e", "600K", "-f", 7.3, "-d", "fp32,int8,bf16", "-n", 3, "-w", 1, "-J", bench.folder / "perf.json",
+                            *variant, new_session=True)
+        assert run.wait(120 * SLOW) == 0, run.output()
+        run.line("Out of bounds values : 0 OK")
+        assert {row[3] for row in rows(run.output())} == {"none"}
+        check_counts(run.output(), 1 if collective == "sendrecv" else size)
+        factor = 1 if collective == "sendrecv" else (size - 1) / size
+        for row in json.loads((bench.folder / "perf.json").read_text())["results"]:
+            assert row["busbw_gb_s"] == pytest.approx(row["algbw_gb_s"] * factor), row
+            assert row["wrong"] == 0 and row["nicbw_gb_s"] > 0, row
+
+
+@pytest.mark.parametrize("collective", EXCHANGES)
+def test_exchanges_of_one_rank(bench, collective):
+    run = bench.process(BIN / "redsumrun", "-np", 1, BIN / "redsum-perf", "--collective", collective, "-b", 4, "-e", "64K", "-f", 90,
+                        "-n", 2, "-w", 0, new_session=True)
+    if collective == "sendrecv":
+        assert run.wait(60 * SLOW) == 2, run.output()
+        run.line("sendrecv at 1 rank: there is no next rank")
+    else:
+        assert run.wait(60 * SLOW) == 0, run.output()
+        run.line("Out of bounds values : 0 OK")
 
 
 @pytest.mark.parametrize("reducers", [1, 3])

@@ -11,6 +11,7 @@
 
 namespace {
 
+using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
@@ -80,6 +81,43 @@ TEST(Options, LettersOfNcclTests) {
   perf::PerfOptions steps;
   EXPECT_EQ(parse({"-b", "0", "-e", "10", "-i", "4"}, steps), -1);
   EXPECT_THAT(perf::table_sizes(steps), ElementsAre(0, 4, 8));
+}
+
+TEST(Options, CollectivesAndWhatTheyTake) {
+  struct Kind {
+    const char* name;
+    bool reduces, parts, tensors, in_place;
+  };
+  const Kind kinds[] = {{"allreduce", true, false, true, true},   {"reduce", true, false, true, true},
+                        {"broadcast", false, false, true, true},  {"reduce_scatter", true, true, false, true},
+                        {"all_gather", false, true, false, true}, {"all_to_all", false, true, false, false},
+                        {"gather", false, true, false, true},     {"scatter", false, true, false, true},
+                        {"sendrecv", false, false, false, false}};
+  ASSERT_EQ(std::size(kinds), std::size(perf::kCollectiveNames));
+  for (const Kind& kind : kinds) {
+    perf::PerfOptions options;
+    EXPECT_EQ(parse({"--collective", kind.name, "-o", "min,max"}, options), -1);
+    EXPECT_STREQ(perf::kCollectiveNames[static_cast<int>(options.collective)], kind.name);
+    EXPECT_EQ(perf::reduces(options), kind.reduces) << kind.name;
+    EXPECT_EQ(options.ops.size(), kind.reduces ? 2u : 1u) << kind.name;
+    EXPECT_EQ(perf::has_parts(options), kind.parts) << kind.name;
+    if (kind.in_place) {
+      EXPECT_EQ(parse({"--collective", kind.name, "-I", "1"}, options), -1) << kind.name;
+    } else {
+      EXPECT_THAT(parse_error({"--collective", kind.name, "-I", "1"}),
+                  AllOf(HasSubstr("-I 1"), HasSubstr(kind.name), HasSubstr("in place")));
+    }
+    if (kind.tensors) {
+      EXPECT_EQ(parse({"--collective", kind.name, "-u", "3"}, options), -1) << kind.name;
+    } else {
+      EXPECT_THAT(parse_error({"--collective", kind.name, "-u", "3"}), AllOf(HasSubstr("-u 3"), HasSubstr(kind.name)));
+    }
+    if (!kind.reduces) {
+      EXPECT_THAT(parse_error({"--collective", kind.name, "--wire-dtype", "bf16"}),
+                  AllOf(HasSubstr("--wire-dtype"), HasSubstr(kind.name)));
+    }
+  }
+  EXPECT_THAT(parse_error({"--collective", "alltoall"}), AllOf(HasSubstr("alltoall"), HasSubstr(" all_to_all ")));
 }
 
 TEST(Options, ErrorsNameTheFlag) {
