@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 import pytest
 
-from processes import WORKER, Daemon, Process
+from processes import WORKER, Daemon, Process, end_all
 
 
 class Bench:
@@ -40,8 +40,7 @@ class Bench:
         return started
 
     def end(self):
-        for process in reversed(self.started):
-            process.end()
+        end_all(self.started)
 
 
 @pytest.fixture

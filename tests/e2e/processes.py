@@ -17,6 +17,7 @@ WORKER = BUILD / "tests" / "e2e_worker"
 SANITIZED = os.environ.get("REDSUM_SANITIZED", "")
 SLOW = 3 if SANITIZED else 1  # times of the requirements hold for an unloaded machine without sanitizers
 START_LIMIT_S = 20 * SLOW
+REPORT = re.compile(r"WARNING: ThreadSanitizer|ERROR: (?:Address|Leak)Sanitizer|: runtime error: ")
 
 
 class Process:
@@ -125,6 +126,14 @@ class Daemon(Process):
     def stop(self, limit_s=10 * SLOW):
         self.signal(signal.SIGTERM)
         return self.wait(limit_s)
+
+
+def end_all(processes):
+    """The youngest first. What a sanitizer reported fails the test even where nobody looked at the exit code."""
+    for process in reversed(processes):
+        process.end()
+    for process in processes:
+        assert not REPORT.search(process.output()), f"{' '.join(process.argv)} (pid {process.pid}):\n{process.output()}"
 
 
 def until(condition, limit_s, text):

@@ -10,7 +10,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT / "tests" / "e2e"))
-from processes import Process, until  # noqa: E402
+from processes import Process, end_all, until  # noqa: E402
 
 COMMAND = [str(ROOT / "dev"), "lab"]
 PROGRAM = [sys.executable, "-B", str(ROOT / "scripts" / "lab.py")]  # what COMMAND runs, without its look at the packages
@@ -92,9 +92,10 @@ class Laboratory:
         return self.call("exec", source, sys.executable, TRANSFER, "connect", self.address(to), port, limit_s).returncode == 0
 
     def end(self):
-        for process in reversed(self.started):
-            process.end()
-        self.call("down")
+        try:
+            end_all(self.started)
+        finally:
+            self.call("down")
 
 
 __all__ = ["COMMAND", "LIMIT_S", "ROOT", "TRANSFER", "UNABLE", "Laboratory", "call", "links", "namespaces", "tcp_settings", "until"]
