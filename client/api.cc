@@ -36,6 +36,26 @@ Status submit(redsum_comm& comm, CallPtr call, redsum_handle** handle) {
   return {};
 }
 
+Result<CallPtr> begin_call(const redsum_comm* comm, redsum_handle** handle, wire::Kind kind, redsum_dtype dtype,
+                           redsum_op op, const redsum_call_options* options) {
+  if (!comm || !handle) return failure(invalid("comm and handle must not be NULL"));
+  if (Status status = check_kind(dtype, op); !status) return failure(std::move(status));
+  auto call = std::make_shared<Call>();
+  call->description.kind = kind;
+  call->description.dtype = static_cast<DType>(dtype);
+  call->description.op = static_cast<Op>(op);
+  if (Status status = fill_options(options_or_default(options), comm->job->options().operation_timeout, *call); !status)
+    return failure(std::move(status));
+  return call;
+}
+
+Result<std::uint32_t> rank_of(const redsum_comm& comm, const char* name, std::int32_t rank) {
+  if (rank < 0 || static_cast<std::size_t>(rank) >= comm.members.size())
+    return failure(invalid(std::string(name) + " is " + std::to_string(rank) + "; expected 0 to " +
+                           std::to_string(comm.members.size() - 1)));
+  return static_cast<std::uint32_t>(rank);
+}
+
 }  // namespace redsum::client
 
 namespace {
@@ -52,19 +72,13 @@ struct Request {
 };
 
 Status start(redsum_comm* comm, const Request& request, const redsum_call_options* options, redsum_handle** handle) {
-  if (!comm || !handle) return invalid("comm and handle must not be NULL");
-  REDSUM_RETURN_IF_ERROR(check_kind(request.dtype, request.op));
-  if (request.root < 0 || static_cast<std::size_t>(request.root) >= comm->members.size())
-    return invalid("root is " + std::to_string(request.root) + "; expected 0 to " +
-                   std::to_string(comm->members.size() - 1));
-  const bool is_root = static_cast<std::uint32_t>(request.root) == comm->rank;
-  auto call = std::make_shared<Call>();
-  call->description.kind = request.kind;
-  call->description.dtype = static_cast<DType>(request.dtype);
-  call->description.op = static_cast<Op>(request.op);
-  call->description.root = static_cast<std::uint32_t>(request.root);
-  REDSUM_RETURN_IF_ERROR(
-      client::fill_options(options_or_default(options), comm->job->options().operation_timeout, *call));
+  auto begun = client::begin_call(comm, handle, request.kind, request.dtype, request.op, options);
+  if (!begun) return begun.error();
+  const auto root = client::rank_of(*comm, "root", request.root);
+  if (!root) return root.error();
+  CallPtr call = std::move(*begun);
+  call->description.root = *root;
+  const bool is_root = *root == comm->rank;
   if (wire::has_parts(request.kind)) {
     const auto members = static_cast<std::uint32_t>(comm->members.size());
     REDSUM_RETURN_IF_ERROR(client::fill_parts(request.parts, comm->rank, members, *call));

@@ -54,6 +54,11 @@ struct redsum_handle {
 
 namespace redsum::client {
 
+// A call of this kind with the caller's options; what every call needs is checked.
+Result<CallPtr> begin_call(const redsum_comm* comm, redsum_handle** handle, wire::Kind kind, redsum_dtype dtype,
+                           redsum_op op, const redsum_call_options* options);
+// `rank` of `comm`, or invalid_argument with the argument's name.
+Result<std::uint32_t> rank_of(const redsum_comm& comm, const char* name, std::int32_t rank);
 // Checks that the call can be carried out now and hands it over; fills in sequence and deadline.
 Status submit(redsum_comm& comm, CallPtr call, redsum_handle** handle);
 

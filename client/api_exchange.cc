@@ -7,7 +7,6 @@
 #include "client/exchange_arguments.h"
 
 using namespace redsum;
-using client::Call;
 using client::ExchangeArguments;
 using client::guarded;
 using client::invalid;
@@ -18,20 +17,14 @@ namespace {
 template <typename Fill>
 Status start(redsum_comm* comm, wire::Kind kind, redsum_dtype dtype, std::int32_t peer, const char* peer_name,
              ExchangeArguments given, const redsum_call_options* options, redsum_handle** handle, Fill fill) {
-  if (!comm || !handle) return invalid("comm and handle must not be NULL");
-  REDSUM_RETURN_IF_ERROR(client::check_kind(dtype, REDSUM_SUM));
+  auto call = client::begin_call(comm, handle, kind, dtype, REDSUM_SUM, options);
+  if (!call) return call.error();
+  const auto rank = client::rank_of(*comm, peer_name, peer);
+  if (!rank) return rank.error();
+  given.peer = *rank;
   const auto members = static_cast<std::uint32_t>(comm->members.size());
-  if (peer < 0 || static_cast<std::uint32_t>(peer) >= members)
-    return invalid(std::string(peer_name) + " is " + std::to_string(peer) + "; expected 0 to " +
-                   std::to_string(members - 1));
-  given.peer = static_cast<std::uint32_t>(peer);
-  auto call = std::make_shared<Call>();
-  call->description.kind = kind;
-  call->description.dtype = static_cast<DType>(dtype);
-  REDSUM_RETURN_IF_ERROR(
-      client::fill_options(client::options_or_default(options), comm->job->options().operation_timeout, *call));
-  REDSUM_RETURN_IF_ERROR(fill(given, comm->rank, members, *call));
-  return client::submit(*comm, std::move(call), handle);
+  REDSUM_RETURN_IF_ERROR(fill(given, comm->rank, members, **call));
+  return client::submit(*comm, std::move(*call), handle);
 }
 
 }  // namespace

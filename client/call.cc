@@ -33,6 +33,14 @@ std::string Call::name() const {
                           : "send" + what + " to rank " + std::to_string(outgoing.front().rank);
 }
 
+std::string ranks_text(const std::vector<std::uint32_t>& ranks, std::size_t all) {
+  const std::size_t listed = std::min<std::size_t>(ranks.size(), 16);
+  std::string text;
+  for (std::size_t i = 0; i < listed; ++i) text += " " + std::to_string(ranks[i]);
+  if (all > listed) text += " and " + std::to_string(all - listed) + " more";
+  return text;
+}
+
 bool Call::wait_until(TimeNs limit) {
   if (done()) return true;
   std::unique_lock lock(mutex_);

@@ -81,6 +81,9 @@ class Call {
 };
 using CallPtr = std::shared_ptr<Call>;
 
+// " 1 5 7 and 12 more" for messages: at most 16 of `ranks`, `all` in all.
+std::string ranks_text(const std::vector<std::uint32_t>& ranks, std::size_t all);
+
 // Copies elements [offset, offset + count) of the call into `to`, as `wire` elements; and back. `to`/`from` are
 // contiguous.
 void gather(const Call& call, std::uint64_t offset, std::uint64_t count, DType wire, std::byte* to);

@@ -33,21 +33,6 @@ bool overlap(const Side& left, const Side& right, std::size_t element) {
   return left.elements != 0 && right.elements != 0 && left.at < right.end(element) && right.at < left.end(element);
 }
 
-// Gather and scatter: `whole` is the root's, `part` is each rank's; in place, the root's part lies in the whole.
-Status check_rooted(const Side& whole, const Side& part, bool is_root, std::uint32_t root, std::uint64_t count,
-                    Call& call) {
-  const DType dtype = call.description.dtype;
-  const std::size_t element = dtype_bytes(dtype);
-  REDSUM_RETURN_IF_ERROR(part.check(dtype));
-  if (!is_root) return {};
-  REDSUM_RETURN_IF_ERROR(whole.check(dtype));
-  const std::uint64_t behind = root * count * element;
-  call.in_place = count != 0 && part.at == whole.at + behind;
-  if (call.in_place || !overlap(whole, part, element)) return {};
-  return invalid("input and output overlap; in place, this rank's part is " + std::to_string(behind) +
-                 " bytes behind the beginning of the whole");
-}
-
 const std::byte* bytes(const void* at) {
   return static_cast<const std::byte*>(at);
 }
@@ -56,6 +41,23 @@ std::byte* bytes(void* at) {
 }
 std::uintptr_t number(const void* at) {
   return reinterpret_cast<std::uintptr_t>(at);
+}
+
+// Gather and scatter: `whole` is the root's, `part` is each rank's; in place, the root's part lies in the whole. Fills
+// root and count.
+Status check_rooted(const Side& whole, const Side& part, std::uint32_t rank, const ExchangeArguments& given,
+                    std::uint32_t members, Call& call) {
+  const std::size_t element = dtype_bytes(call.description.dtype);
+  call.description.root = given.peer;
+  for (std::uint32_t r = 0; r < members; ++r) REDSUM_RETURN_IF_ERROR(add(call.description.count, given.count, element));
+  REDSUM_RETURN_IF_ERROR(part.check(call.description.dtype));
+  if (rank != given.peer) return {};
+  REDSUM_RETURN_IF_ERROR(whole.check(call.description.dtype));
+  const std::uint64_t behind = given.peer * given.count * element;
+  call.in_place = given.count != 0 && part.at == whole.at + behind;
+  if (call.in_place || !overlap(whole, part, element)) return {};
+  return invalid("input and output overlap; in place, this rank's part is " + std::to_string(behind) +
+                 " bytes behind the beginning of the whole");
 }
 
 }  // namespace
@@ -84,33 +86,23 @@ Status fill_all_to_all(const ExchangeArguments& given, std::uint32_t rank, std::
 }
 
 Status fill_gather(const ExchangeArguments& given, std::uint32_t rank, std::uint32_t members, Call& call) {
-  const std::size_t element = dtype_bytes(call.description.dtype);
-  std::uint64_t total = 0;
-  for (std::uint32_t r = 0; r < members; ++r) REDSUM_RETURN_IF_ERROR(add(total, given.count, element));
-  call.description.root = given.peer;
-  call.description.count = total;
-  const bool is_root = rank == given.peer;
-  REDSUM_RETURN_IF_ERROR(check_rooted({"output", number(given.output), total},
-                                      {"input", number(given.input), given.count}, is_root, given.peer, given.count,
-                                      call));
+  const std::size_t part_bytes = given.count * dtype_bytes(call.description.dtype);
+  const Side input{"input", number(given.input), given.count};
+  const Side output{"output", number(given.output), given.count * members};
+  REDSUM_RETURN_IF_ERROR(check_rooted(output, input, rank, given, members, call));
   call.outgoing.push_back({given.peer, bytes(given.input), given.count});
-  for (std::uint32_t r = 0; is_root && r < members; ++r)
-    call.incoming.push_back({r, given.count ? bytes(given.output) + r * given.count * element : nullptr, given.count});
+  for (std::uint32_t r = 0; rank == given.peer && r < members; ++r)
+    call.incoming.push_back({r, part_bytes ? bytes(given.output) + r * part_bytes : nullptr, given.count});
   return {};
 }
 
 Status fill_scatter(const ExchangeArguments& given, std::uint32_t rank, std::uint32_t members, Call& call) {
-  const std::size_t element = dtype_bytes(call.description.dtype);
-  std::uint64_t total = 0;
-  for (std::uint32_t r = 0; r < members; ++r) REDSUM_RETURN_IF_ERROR(add(total, given.count, element));
-  call.description.root = given.peer;
-  call.description.count = total;
-  const bool is_root = rank == given.peer;
-  REDSUM_RETURN_IF_ERROR(check_rooted({"input", number(given.input), total},
-                                      {"output", number(given.output), given.count}, is_root, given.peer, given.count,
-                                      call));
-  for (std::uint32_t r = 0; is_root && r < members; ++r)
-    call.outgoing.push_back({r, given.count ? bytes(given.input) + r * given.count * element : nullptr, given.count});
+  const std::size_t part_bytes = given.count * dtype_bytes(call.description.dtype);
+  const Side input{"input", number(given.input), given.count * members};
+  const Side output{"output", number(given.output), given.count};
+  REDSUM_RETURN_IF_ERROR(check_rooted(input, output, rank, given, members, call));
+  for (std::uint32_t r = 0; rank == given.peer && r < members; ++r)
+    call.outgoing.push_back({r, part_bytes ? bytes(given.input) + r * part_bytes : nullptr, given.count});
   call.incoming.push_back({given.peer, bytes(given.output), given.count});
   return {};
 }
@@ -121,9 +113,7 @@ Status check_pair(const Side& side, const char* what, std::uint32_t rank, std::u
   if (peer == rank)
     return invalid(std::string(what) + " is " + std::to_string(peer) +
                    ", this rank itself; it needs no call for a copy");
-  std::uint64_t total = 0;
-  REDSUM_RETURN_IF_ERROR(add(total, side.elements, dtype_bytes(call.description.dtype)));
-  call.description.count = total;
+  REDSUM_RETURN_IF_ERROR(add(call.description.count, side.elements, dtype_bytes(call.description.dtype)));
   return side.check(call.description.dtype);
 }
 

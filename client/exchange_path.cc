@@ -10,19 +10,6 @@
 #include "transport/base/mutant.h"
 
 namespace redsum::client {
-namespace {
-
-std::string ranks_text(const char* before, const std::vector<std::uint32_t>& ranks) {
-  constexpr std::size_t kListed = 16;
-  if (ranks.empty()) return {};
-  std::string text = before;
-  for (std::size_t i = 0; i < std::min(ranks.size(), kListed); ++i) text += " " + std::to_string(ranks[i]);
-  if (ranks.size() > kListed) text += " and " + std::to_string(ranks.size() - kListed) + " more";
-  return text;
-}
-
-}  // namespace
-
 // To one rank. What it says about frames taken has no payload: its place is a header alone.
 struct ExchangePath::Out {
   explicit Out(const ExchangeRoute& route) : peer(route.to), box(route) {}
@@ -89,7 +76,7 @@ void ExchangePath::adopt_out(Rank to, std::unique_ptr<transport::Link> link) {
 Status ExchangePath::adopt_in(Rank from, std::unique_ptr<transport::Link> link) {
   In& lane = in(from);
   const std::size_t chunk_bytes = record_.settings.chunk_bytes;
-  lane.stride = wire::kHeaderBytes + (chunk_bytes + 63) / 64 * 64;
+  lane.stride = transport::place_stride(chunk_bytes);
   auto memory = Region::reserve(lane.redirects.size() * lane.stride);
   if (!memory) return memory.error();
   lane.memory = std::move(*memory);
@@ -286,11 +273,14 @@ std::vector<std::uint32_t> ExchangePath::awaited(Sequence sequence) const {
 }
 
 std::string ExchangePath::waits_for(Sequence sequence) const {
+  const std::vector<std::uint32_t> senders = awaited(sequence);
   std::vector<std::uint32_t> receivers;
   for (const auto& [rank, lane] : out_)
     if (lane->box.holds(sequence)) receivers.push_back(rank.value);
-  return ranks_text("; nothing more has come from ranks:", awaited(sequence)) +
-         ranks_text("; these ranks take nothing more:", receivers);
+  std::string text;
+  if (!senders.empty()) text += "; nothing more has come from ranks:" + ranks_text(senders, senders.size());
+  if (!receivers.empty()) text += "; these ranks take nothing more:" + ranks_text(receivers, receivers.size());
+  return text;
 }
 
 }  // namespace redsum::client

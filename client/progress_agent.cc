@@ -18,10 +18,6 @@ namespace {
 constexpr DurationNs kTick = 50 * kMillisecond;  // while calls are pending
 constexpr DurationNs kTrimAfter = 2 * kSecond;   // of idleness, backups' memory is given back
 
-std::size_t place_stride(std::uint32_t chunk_bytes) {
-  return wire::kHeaderBytes + (chunk_bytes + wire::kScalePrefixBytes + 63) / 64 * 64;
-}
-
 bool is_source(const Call& call, const Tensor& tensor, Rank rank) {
   if (call.description.kind == wire::Kind::broadcast) return call.description.root == rank.value;
   return tensor.input != nullptr;  // all_gather: the own part
@@ -98,7 +94,7 @@ Status ProgressAgent::open_communicator(CommunicatorId id, Rank rank, std::vecto
 Status ProgressAgent::open_shards(Communicator& communicator) {
   communicator.shards = shards_.size();
   communicator.places = std::size_t{record_.settings.window} + record_.settings.small_window;
-  communicator.stride = place_stride(record_.settings.chunk_bytes);
+  communicator.stride = transport::place_stride(record_.settings.chunk_bytes + wire::kScalePrefixBytes);
   auto memory = Region::reserve(2 * communicator.shards * communicator.places * communicator.stride);
   if (!memory) return memory.error();
   communicator.memory = std::move(*memory);
@@ -374,10 +370,7 @@ Status ProgressAgent::timeout_error(const Communicator& communicator, const Call
   if (wire::is_exchange(call.description.kind))
     return {Code::timeout, text + exchange_of(communicator, call.description.kind).path->waits_for(call.sequence)};
   if (communicator.stalled_sequence == call.sequence && communicator.missing_count != 0) {
-    text += "; ranks that have not submitted it:";
-    for (const std::uint32_t rank : communicator.missing) text += " " + std::to_string(rank);
-    if (communicator.missing_count > communicator.missing.size())
-      text += " and " + std::to_string(communicator.missing_count - communicator.missing.size()) + " more";
+    text += "; ranks that have not submitted it:" + ranks_text(communicator.missing, communicator.missing_count);
   }
   return {Code::timeout, text};
 }

@@ -279,9 +279,9 @@ REDSUM_API redsum_status redsum_scatter(redsum_comm* comm, const void* input, vo
 
 /**
  * `count` elements for rank `to` alone, which receives them with redsum_recv: the only calls that not every rank takes
- * part in. What nobody has asked for yet waits, at most the communicator's window of chunks, at the receiver; so a send
- * may complete before its receive is submitted, and only then if it is small. Numbers of these calls
- * (redsum_handle_sequence) are the rank's own. Barriers do not wait for them.
+ * part in. What nobody has asked for yet waits at the receiver, at most `window` chunks of `chunk_bytes` (see
+ * redsum_stats): a send of at most that may complete before its receive is submitted, a larger one cannot. Numbers of
+ * these calls (redsum_handle_sequence) are the rank's own. Barriers do not wait for them.
  */
 REDSUM_API redsum_status redsum_send(redsum_comm* comm, const void* input, uint64_t count, redsum_dtype dtype,
                                      int32_t to, const redsum_call_options* options, redsum_handle** handle);

@@ -26,7 +26,7 @@ RingPath::RingPath(CommunicatorId id, Rank rank, std::uint32_t members, const wi
       core_(id, rank, members, record.epoch, record.settings) {}
 
 Status RingPath::reserve() {
-  stride_ = wire::kHeaderBytes + (chunk_bytes_ + 63u) / 64 * 64;
+  stride_ = transport::place_stride(chunk_bytes_);
   auto memory = Region::reserve((core_.places() + core_.places() / 2u + 1) * stride_);
   if (!memory) return memory.error();
   memory_ = std::move(*memory);

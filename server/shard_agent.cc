@@ -15,14 +15,9 @@ namespace {
 constexpr DurationNs kFoldBudget = 100 * kMicrosecond;  // between two polls of the transport
 constexpr std::size_t kFoldStepBytes = 256 * 1024;      // of all inputs together: some 20-50 us
 
-constexpr std::size_t kPlaceAlign = 64;
-std::size_t align(std::size_t bytes) noexcept {
-  return (bytes + kPlaceAlign - 1) / kPlaceAlign * kPlaceAlign;
-}
-
-// A place is a header, the scale prefix and a chunk.
+// A place takes the scale prefix and a chunk.
 std::size_t place_stride(std::uint32_t chunk_bytes) noexcept {
-  return wire::kHeaderBytes + align(chunk_bytes + wire::kScalePrefixBytes);
+  return transport::place_stride(chunk_bytes + wire::kScalePrefixBytes);
 }
 
 }  // namespace

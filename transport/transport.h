@@ -43,6 +43,11 @@ struct PlaceTable {
   const Bytes* redirects = nullptr;
 };
 
+// How far apart places of so many bytes are: header and place, in whole cache lines.
+constexpr std::size_t place_stride(std::size_t place_bytes) noexcept {
+  return wire::kHeaderBytes + (place_bytes + 63) / 64 * 64;
+}
+
 // What a transport reports to its owner. No callback may close or adopt a lane of the same transport except by
 // Transport::close(), which is safe from everywhere.
 class LaneSink {

@@ -7,6 +7,8 @@
 #include <sys/time.h>
 #include <unistd.h>
 
+#include <cerrno>
+#include <chrono>
 #include <thread>
 #include <vector>
 
@@ -139,6 +141,28 @@ TEST(TcpStress, NET_11_WritingWhereNobodyReadsIsALossAndNoSignal) {
   EXPECT_EQ(after.sa_handler, SIG_DFL);
   ::close(same);
   ::close(right);
+}
+
+// It says nothing, reads nothing and ends nothing: the lane is read for as long as a live peer may pause, not for ever.
+TEST(TcpStress, AClosedLaneWhosePeerDoesNotEndItIsLetGo) {
+  struct Nobody final : transport::LaneSink {
+    void on_arrival(transport::LaneId, const wire::Header&, Bytes) override {}
+    void on_lane_lost(transport::LaneId, const Status&) override {}
+  } nobody;
+  const auto [mine, peer] = connected_pair();
+  const tcp::Socket owned(peer);
+  Loop loop;
+  auto transport = std::move(*tcp::make_transport(loop, nobody));
+  transport->close(transport->adopt(tcp::make_link({tcp::Socket(mine), {}})));
+  const TimeNs closed = monotonic_now();
+  TimeNs gone = kNever;
+  while (gone == kNever && monotonic_now() < closed + 20 * kSecond) {
+    transport->poll();
+    if (::send(peer, "x", 1, MSG_NOSIGNAL) < 0 && errno != EINTR) gone = monotonic_now();
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));  // what passes is the input
+  }
+  EXPECT_GT(gone - closed, 3 * kSecond);
+  EXPECT_LT(gone - closed, 10 * kSecond);
 }
 
 TEST(TcpStress, TwoThreadsAtFullSpeedSleepAndWake) {

@@ -39,9 +39,10 @@ constexpr std::size_t kScratchBytes = 64u << 10;
 constexpr std::size_t kSendNowBytes = 32u << 10;
 // A lane that the owner closed is read, and what comes is dropped, until the peer has ended it too: a socket that is
 // closed over unread bytes makes the peer's kernel forget what the peer has not read yet. At most so many bytes, and
-// when the transport ends at most so long.
+// longer than the default heartbeat_timeout (who is silent for that long is lost); a thread that sleeps looks at its
+// next turn.
 constexpr std::size_t kFarewellBytes = 64u << 20;
-constexpr DurationNs kFarewellLimit = kSecond;
+constexpr DurationNs kFarewellLimit = 4 * kSecond;
 
 struct Lane {
   LaneId id;
@@ -51,6 +52,7 @@ struct Lane {
   FrameReader in;
   bool dead = false;     // closed or reported lost; freed at the end of the poll,
   bool leaving = false;  // or when the peer has ended it
+  TimeNs leaves_until = kNever;
   std::size_t dropped = 0;
   bool readable = false;  // in the list of lanes to read
   bool unsent = false;    // in the list of lanes to send
@@ -139,15 +141,17 @@ class TcpTransport final : public transport::Transport {
   void end(Lane& lane);
   void leave(Lane& lane);
   void drop_arrivals(Lane& lane);
+  void end_farewell(Lane& lane);
+  void end_late_farewells(TimeNs now);
   void wait_for_farewells();
 
   LaneSink& sink_;
   const int epoll_;  // owned by watch_
   std::shared_ptr<Watch> watch_;
   std::unordered_map<std::uint64_t, std::unique_ptr<Lane>> lanes_;
-  std::vector<std::unique_ptr<Lane>> leaving_;
-  std::vector<std::unique_ptr<Lane>> dead_;  // lists and callbacks may still point to them until the poll ends
-  std::vector<Lane*> readable_, reading_;    // reading_: of this poll
+  std::vector<std::unique_ptr<Lane>> leaving_;  // in the order in which they were closed
+  std::vector<std::unique_ptr<Lane>> dead_;     // lists and callbacks may still point to them until the poll ends
+  std::vector<Lane*> readable_, reading_;       // reading_: of this poll
   std::vector<Lane*> unsent_, sending_;
   std::vector<std::byte> scratch_;
   std::uint64_t next_lane_ = 1;
@@ -187,6 +191,7 @@ bool TcpTransport::deposit(LaneId id, const wire::Header& header, ConstBytes pay
 std::size_t TcpTransport::poll() {
   const std::uint64_t before = counters_.frames_sent + counters_.frames_received;
   send_unsent();
+  if (!leaving_.empty()) end_late_farewells(monotonic_now());
   collect_events();
   reading_.swap(readable_);
   for (Lane* const lane : reading_) {
@@ -279,6 +284,7 @@ void TcpTransport::end(Lane& lane) {
 void TcpTransport::leave(Lane& lane) {
   if (lane.ended || !lane.send_error.ok()) return bury(lane);
   lane.dead = lane.leaving = true;
+  lane.leaves_until = monotonic_now() + kFarewellLimit;
   lane.in.stop();
   ::shutdown(lane.socket.descriptor(), SHUT_WR);
   const auto found = lanes_.find(lane.id.value);
@@ -294,8 +300,11 @@ void TcpTransport::drop_arrivals(Lane& lane) {
     if (got < 0 && errno == EAGAIN) return;
     lane.dropped += static_cast<std::size_t>(std::max<ssize_t>(got, 0));
     if (got > 0 && lane.dropped < kFarewellBytes) continue;
-    break;
+    return end_farewell(lane);
   }
+}
+
+void TcpTransport::end_farewell(Lane& lane) {
   end(lane);
   const auto found =
       std::find_if(leaving_.begin(), leaving_.end(), [&](const auto& other) { return other.get() == &lane; });
@@ -303,11 +312,17 @@ void TcpTransport::drop_arrivals(Lane& lane) {
   leaving_.erase(found);
 }
 
+void TcpTransport::end_late_farewells(TimeNs now) {
+  while (!leaving_.empty() && leaving_.front()->leaves_until <= now) end_farewell(*leaving_.front());
+}
+
 void TcpTransport::wait_for_farewells() {
-  const TimeNs until = monotonic_now() + kFarewellLimit;
   while (!leaving_.empty()) {
-    const DurationNs left = until - monotonic_now();
-    if (left <= 0) return;
+    const DurationNs left = leaving_.front()->leaves_until - monotonic_now();
+    if (left <= 0) {
+      end_farewell(*leaving_.front());
+      continue;
+    }
     pollfd waits{leaving_.front()->socket.descriptor(), POLLIN, 0};
     if (::poll(&waits, 1, static_cast<int>(left / kMillisecond) + 1) > 0) drop_arrivals(*leaving_.front());
   }
