@@ -131,6 +131,7 @@ redsum_status redsum_comm_close(redsum_comm* comm) {
     if (!comm) return {};
     std::unique_ptr<redsum_comm> owner(comm);
     for (const CallPtr& call : owner->pending) call->wait_until(call->deadline + kSecond);
+    owner->job->wait_settled(owner->id, owner->job->options().operation_timeout);
     if (owner->world)
       owner->job->leave(owner->next_sequence);
     else
@@ -162,12 +163,13 @@ redsum_status redsum_stats(redsum_comm* comm, redsum_statistics* statistics) {
     all.receive_calls = moved.receive_calls;
     all.chunks_sent = moved.frames_sent;
     all.chunks_received = moved.frames_received;
-    all.reducers = static_cast<uint32_t>(record.reducers.size());
-    for (const wire::ReducerInfo& reducer : record.reducers) all.shards += reducer.shards;
+    const Job::Pool pool = comm->job->pool();
+    all.reducers = pool.reducers;
+    all.shards = pool.shards;
     all.chunk_bytes = record.settings.chunk_bytes;
     all.window = record.settings.window;
     all.small_bytes = record.settings.small_bytes;
-    all.epoch = record.epoch.value;
+    all.epoch = pool.epoch.value;
     all.nonfinite_results = comm->job->nonfinite_results();
     {
       std::lock_guard lock(comm->mutex);

@@ -165,6 +165,8 @@ void Job::on_message(const wire::Message& message) {
   if (const auto* m = std::get_if<wire::Joined>(&message)) return handle(*m);
   if (const auto* m = std::get_if<wire::Fail>(&message)) return handle(*m);
   if (const auto* m = std::get_if<wire::Describe>(&message)) return handle(*m);
+  if (const auto* m = std::get_if<wire::Prepare>(&message)) return handle(*m);
+  if (const auto* m = std::get_if<wire::Commit>(&message)) return handle(*m);
   if (const auto* m = std::get_if<wire::Created>(&message))
     return finish_create(m->request, CommunicatorId(m->communicator));
   if (const auto* m = std::get_if<wire::CreateFailed>(&message))
@@ -176,8 +178,9 @@ void Job::on_message(const wire::Message& message) {
 void Job::handle(const wire::Joined& message) {
   if (!joining_ || !links_.empty()) return;
   record_ = message.record;
+  set_pool(record_.epoch, record_.reducers);
   lane_key_ = wire::lane_key(options_.pool_key, options_.job_id, record_.lane_nonce);
-  shards_ = shard_order(record_);
+  shards_ = shard_order(record_.reducers);
   if (shards_.empty() && record_.settings.mode != wire::Mode::ring)
     return finish_join({Code::reducer_lost, "the coordinator named no reducer for the job"});
   if (peers_) peers_->open(record_, lane_key_);
@@ -251,6 +254,40 @@ void Job::handle(const wire::Describe& message) {
     if (!call) return;
     loop_.post([this, answer = wire::Waiting{message.communicator, message.sequence, *call, {}}] { send(answer); });
   });
+}
+
+// A reducer is lost: stop, and say how far this rank is.
+void Job::handle(const wire::Prepare& message) {
+  progress_thread_.loop().post([this, epoch = message.epoch] {
+    loop_.post([this, answer = wire::Progress{epoch, worker_.progress.prepare()}] { send(answer); });
+  });
+}
+
+void Job::handle(const wire::Commit& message) {
+  set_pool(message.epoch, message.reducers);
+  progress_thread_.loop().post([this, message] { worker_.progress.commit(message); });
+}
+
+void Job::set_pool(Epoch epoch, const std::vector<wire::ReducerInfo>& reducers) {
+  Pool pool{epoch, static_cast<std::uint32_t>(reducers.size()), 0};
+  for (const wire::ReducerInfo& reducer : reducers) pool.shards += reducer.shards;
+  std::lock_guard lock(pool_mutex_);
+  pool_ = pool;
+}
+
+Job::Pool Job::pool() const {
+  std::lock_guard lock(pool_mutex_);
+  return pool_;
+}
+
+bool Job::wait_settled(CommunicatorId id, DurationNs limit) {
+  const TimeNs until = monotonic_now() + limit;
+  for (;;) {
+    bool settled = true;
+    progress_thread_.call([&] { settled = worker_.progress.settled(id); });
+    if (settled || monotonic_now() >= until) return settled;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
 }
 
 void Job::beat() {

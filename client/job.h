@@ -27,7 +27,14 @@ class Job {
   ~Job();
 
   const Options& options() const { return options_; }
-  const wire::EpochRecord& record() const { return record_; }  // constant once joined
+  const wire::EpochRecord& record() const { return record_; }  // of the job's first epoch; constant once joined
+  struct Pool {
+    Epoch epoch;
+    std::uint32_t reducers = 0, shards = 0;
+  };
+  Pool pool() const;  // of the epoch now
+  // Waits until nothing is left of the communicator that other ranks need; false: not within `limit`.
+  bool wait_settled(CommunicatorId id, DurationNs limit);
 
   // A communicator of these ranks of the job, in that order; all of them call. Blocks, at most options.connect_timeout.
   Result<CommunicatorId> create(const std::vector<std::uint32_t>& members);
@@ -64,6 +71,7 @@ class Job {
     std::atomic<bool> waiting_{false};
   };
 
+  void set_pool(Epoch epoch, const std::vector<wire::ReducerInfo>& reducers);
   void close_locally(CommunicatorId id);
 
   // -- control thread
@@ -72,6 +80,8 @@ class Job {
   void handle(const wire::Joined& message);
   void handle(const wire::Fail& message);
   void handle(const wire::Describe& message);
+  void handle(const wire::Prepare& message);
+  void handle(const wire::Commit& message);
   void open_lane(std::size_t shard);
   void on_lane(std::size_t shard, Result<std::unique_ptr<transport::Link>> link);
   void start_data_path();
@@ -115,6 +125,9 @@ class Job {
   };
   std::map<std::uint64_t, Creation> creations_;  // control thread
   std::uint64_t next_request_ = 0;
+
+  mutable std::mutex pool_mutex_;
+  Pool pool_;
 
   mutable std::mutex closed_mutex_;
   std::map<CommunicatorId, Status> closed_;

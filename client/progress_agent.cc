@@ -6,6 +6,7 @@
 #include <cstring>
 #include <utility>
 
+#include "kernels/convert.h"
 #include "kernels/nonfinite.h"
 #include "transport/base/check.h"
 #include "transport/base/log.h"
@@ -31,13 +32,13 @@ std::string seconds(DurationNs ns) {
 
 }  // namespace
 
-std::vector<ShardAddress> shard_order(const wire::EpochRecord& record) {
+std::vector<ShardAddress> shard_order(const std::vector<wire::ReducerInfo>& reducers) {
   std::vector<ShardAddress> order;
   std::uint16_t most = 0;
-  for (const wire::ReducerInfo& reducer : record.reducers) most = std::max(most, reducer.shards);
+  for (const wire::ReducerInfo& reducer : reducers) most = std::max(most, reducer.shards);
   for (std::uint16_t shard = 0; shard < most; ++shard)
-    for (std::size_t reducer = 0; reducer < record.reducers.size(); ++reducer)
-      if (shard < record.reducers[reducer].shards) order.push_back({reducer, shard});
+    for (std::size_t reducer = 0; reducer < reducers.size(); ++reducer)
+      if (shard < reducers[reducer].shards) order.push_back({reducer, shard});
   return order;
 }
 
@@ -66,11 +67,7 @@ ProgressAgent::~ProgressAgent() {
 
 void ProgressAgent::enter(const wire::EpochRecord& record) {
   record_ = record;
-  shards_ = shard_order(record);
-  std::vector<std::uint32_t> weights;
-  for (const ShardAddress& shard : shards_) weights.push_back(record.reducers[shard.reducer].weight);
-  schedule_ = wire::make_schedule(weights);
-  lanes_.assign(shards_.size(), {});
+  adopt_pool({record.epoch, record.reducers, {}});
 }
 
 void ProgressAgent::adopt(std::size_t shard, std::unique_ptr<transport::Link> link) {
@@ -99,14 +96,12 @@ Status ProgressAgent::open_shards(Communicator& communicator) {
   if (!memory) return memory.error();
   communicator.memory = std::move(*memory);
   communicator.redirects.resize(communicator.shards * communicator.places);
+  const bool keeps = record_.reducers.size() > 1;
   communicator.core = std::make_unique<CommunicatorCore>(communicator.id, communicator.rank,
                                                          static_cast<std::uint32_t>(communicator.members.size()),
-                                                         record_.epoch, record_.settings, schedule_, shards_.size());
-  for (std::size_t shard = 0; shard < lanes_.size(); ++shard)
-    transport_->expose(
-        lanes_[shard].id, communicator.id,
-        {communicator.landing(shard, 0), communicator.stride, record_.settings.chunk_bytes + wire::kScalePrefixBytes,
-         static_cast<std::uint16_t>(communicator.places), &communicator.redirect(shard, 0)});
+                                                         epoch_, record_.settings, schedule_, shards_.size(), keeps);
+  if (stopped_) communicator.core->stop();
+  expose(communicator);
   return {};
 }
 
@@ -135,6 +130,7 @@ void ProgressAgent::end(Communicator& communicator, const Status& why, Origin or
     if (communicator.ring) communicator.ring->close();
     for (Exchange* exchange : {&communicator.exchange, &communicator.pairs})
       if (exchange->path) exchange->path->close();
+    drop_kept(communicator);
   }
   auto calls = std::move(communicator.calls);
   communicator.calls.clear();
@@ -188,37 +184,28 @@ const wire::CallDescription* ProgressAgent::describe(CommunicatorId id, Sequence
 void ProgressAgent::pump(Communicator& communicator) {
   ChunkSend send;
   while (communicator.closed.ok() && communicator.core->next_send(send)) {
+    const LaneEnd& lane = lanes_[send.shard];
+    if (send.again) {
+      const auto kept = communicator.kept.find({send.sequence, send.header.chunk});
+      ConstBytes payload;
+      if (kept != communicator.kept.end()) payload = {kept->second.block, kept->second.bytes};
+      if (payload.size() != send.header.payload_bytes)
+        return end(communicator,
+                   {Code::internal, "chunk " + std::to_string(send.header.chunk) + " of call " +
+                                        std::to_string(send.sequence) + " is needed again and not kept"},
+                   Origin::here);
+      if (lane.open) transport_->deposit(lane.id, send.header, payload);
+      continue;
+    }
     Call& call = *communicator.calls.find(send.sequence)->second;
-    if (call.rollback && overwrites_input(call, send.header.element_offset, send.result_elements) &&
+    if ((call.rollback || communicator.core->keeps()) &&
+        overwrites_input(call, send.header.element_offset, send.result_elements) &&
         !keep_backup(call, send.header.chunk, send.header.element_offset, send.result_elements))
       return end(communicator, no_backup(send.sequence), Origin::here);
     const ConstBytes payload = payload_of(communicator, call, send);
     redirect(communicator, call, send);
-    const LaneEnd& lane = lanes_[send.shard];
     if (lane.open) transport_->deposit(lane.id, send.header, payload);
   }
-}
-
-Status ProgressAgent::no_backup(Sequence sequence) {
-  return {Code::resource_exhausted, "no memory for the copy that call " + std::to_string(sequence) +
-                                        " keeps of its input; set no_rollback or use other memory for the output"};
-}
-
-// Copies the chunk's input aside; true when that is done.
-bool ProgressAgent::keep_backup(Call& call, std::uint32_t chunk, std::uint64_t offset, std::uint64_t elements) {
-  if (call.backups.empty()) {
-    call.backup_bytes =
-        std::min(call.layout.most_elements(), call.description.count) * dtype_bytes(call.description.dtype);
-    call.backups.resize(call.layout.chunks());
-  }
-  std::byte*& block = call.backups[chunk];
-  if (!block) block = blocks_.take(call.backup_bytes);
-  if (!block) return false;
-  if (call.description.kind == wire::Kind::broadcast)
-    save_in_place(call, offset, elements, block);
-  else
-    gather(call, offset, elements, call.description.dtype, block);
-  return true;
 }
 
 // Where the payload of a chunk is sent from: the user's memory, the roll-back copy, or staging; in this order of
@@ -227,20 +214,30 @@ ConstBytes ProgressAgent::payload_of(Communicator& communicator, Call& call, con
   const wire::Header& header = send.header;
   if (send.elements == 0) return {};
   const wire::CallDescription& description = call.description;
-  if (description.wire_dtype == description.dtype && !header.has(wire::kFlagScaled)) {
+  if (description.wire_dtype == description.dtype && !header.has(wire::kFlagScaled) && !send.have) {
     if (!call.backups.empty() && call.backups[header.chunk]) return {call.backups[header.chunk], header.payload_bytes};
     if (const std::byte* input = contiguous_input(call, header.element_offset, send.elements))
       return {input, header.payload_bytes};
   }
   std::byte* staging = communicator.staging(send.shard, mutant("staging_shared") ? 0 : header.place);
-  std::byte* elements = staging;
-  if (header.has(wire::kFlagScaled)) {
-    std::memcpy(staging, &description.prescale, sizeof(double));
-    std::memcpy(staging + sizeof(double), &description.postscale, sizeof(double));
-    elements += wire::kScalePrefixBytes;
-  }
-  gather(call, header.element_offset, send.elements, description.wire_dtype, elements);
+  compose(call, header, send.elements, staging);
   return {staging, header.payload_bytes};
+}
+
+// A payload as it goes out: the scales if it has any, then the elements in the wire type.
+void ProgressAgent::compose(const Call& call, const wire::Header& header, std::uint64_t elements, std::byte* to) {
+  const wire::CallDescription& description = call.description;
+  if (header.has(wire::kFlagScaled)) {
+    std::memcpy(to, &description.prescale, sizeof(double));
+    std::memcpy(to + sizeof(double), &description.postscale, sizeof(double));
+    to += wire::kScalePrefixBytes;
+  }
+  // In place, a result may lie where the input was.
+  const std::byte* backup = call.backups.empty() ? nullptr : call.backups[header.chunk];
+  if (backup)
+    kernels::convert(description.wire_dtype, to, description.dtype, backup, elements);
+  else
+    gather(call, header.element_offset, elements, description.wire_dtype, to);
 }
 
 // Where a result is wanted as it is on the wire and in one piece, the transport may put it there itself.
@@ -259,6 +256,7 @@ void ProgressAgent::on_arrival(transport::LaneId lane, const wire::Header& heade
   std::size_t shard = 0;
   while (shard < lanes_.size() && !(lanes_[shard].open && lanes_[shard].id == lane)) ++shard;
   if (shard == lanes_.size()) return;
+  if (header.epoch < communicator->core->epoch().value) return;  // of an epoch that has ended
   const auto result = communicator->core->on_result(static_cast<std::uint16_t>(shard), header);
   if (!result) {
     transport_->close(lane);
@@ -269,18 +267,22 @@ void ProgressAgent::on_arrival(transport::LaneId lane, const wire::Header& heade
   Bytes& redirect = communicator->redirect(shard, header.place);
   const Bytes redirected = redirect;
   if (!mutant("redirect_kept")) redirect = {};
-  if (redirected.empty() || redirected.data() != payload.data()) deliver(*communicator, *result, payload.data());
-  if (header.has(wire::kFlagNonFinite))
+  if (result->elements != 0 && (redirected.empty() || redirected.data() != payload.data()))
+    deliver(*communicator, *result, payload.data());
+  if (header.has(wire::kFlagNonFinite) && result->elements != 0)
     nonfinite_results_ += kernels::count_nonfinite(
         communicator->calls.find(result->sequence)->second->description.wire_dtype, payload.data(), result->elements);
+  if (result->call_complete && communicator->core->keeps() &&
+      !keep(*communicator, *communicator->calls.find(result->sequence)->second))
+    return end(*communicator, no_backup(result->sequence), Origin::here);
   if (result->call_complete) finish(*communicator, result->sequence);
+  if (result->known) on_known(*communicator, *result->known);
   pump(*communicator);
   if (result->call_complete && communicator->ring) pump_ring(*communicator);
 }
 
 void ProgressAgent::deliver(Communicator& communicator, const ChunkResult& result, const std::byte* payload) {
   Call& call = *communicator.calls.find(result.sequence)->second;
-  if (result.elements == 0) return;
   scatter(call, result.element_offset, result.elements, call.description.wire_dtype, payload);
 }
 
@@ -299,35 +301,16 @@ void ProgressAgent::finish(Communicator& communicator, Sequence sequence) {
   call->complete({}, of_two ? 2u : static_cast<std::uint32_t>(communicator.members.size()));
 }
 
-void ProgressAgent::roll_back(Call& call) {
-  for (std::uint32_t chunk = 0; chunk < call.backups.size(); ++chunk) {
-    if (!call.backups[chunk] || !call.rollback || mutant("no_rollback")) continue;
-    const ChunkPiece piece = call.layout.at(chunk);
-    put_back(call, piece.offset, piece.elements, call.backups[chunk]);
-  }
-  drop_backups(call);
-}
-
-void ProgressAgent::drop_backups(Call& call) {
-  for (std::byte* block : call.backups)
-    if (block) blocks_.give(block, call.backup_bytes);
-  call.backups.clear();
-}
-
 void ProgressAgent::on_lane_lost(transport::LaneId lane, const Status& why) {
   if (ring_lane_lost(lane, why) || exchange_lane_lost(lane, why)) return;
   for (std::size_t shard = 0; shard < lanes_.size(); ++shard) {
     if (!lanes_[shard].open || lanes_[shard].id != lane) continue;
     lanes_[shard].open = false;
-    const wire::ReducerInfo& reducer = record_.reducers[shards_[shard].reducer];
+    const wire::ReducerInfo& reducer = reducers_[shards_[shard].reducer];
     log::info("the lane to shard " + std::to_string(shards_[shard].shard) + " of reducer " + reducer.name + " (" +
               reducer.address + ") is lost: " + why.to_string());
     reports_.on_lane_lost(reducer, why);
-    if (grace_until_ != kNever) continue;
-    grace_until_ = clock_() + kLaneGrace;
-    grace_error_ = {Code::reducer_lost, "the lane to reducer " + reducer.name + " (" + reducer.address + ") is lost: " +
-                                            why.text() + "; check that the reducer runs and is reachable"};
-    wake_at(grace_until_);
+    expect_loss(shard, why);
   }
 }
 

@@ -4,6 +4,9 @@
 // transport read them into the user's memory), completes calls, and puts the input back when a call fails. It starts no
 // thread and reads no clock of its own, so the simulation drives the same code.
 //
+// When a reducer is lost the coordinator opens an epoch without it: prepare() stops and tells how far each communicator
+// is, commit() goes on. What a call contributed is kept, after its end too, as long as another rank may need it again.
+//
 // Memory per communicator: for every shard, window + small_window places for results, and as many staging buffers.
 // Staging of number c is used again for c + W, which is sent only once the result of c is held, hence after c was
 // received. A call in place keeps a copy of its input (BlockPool) until it ends; where wire type = data type that copy
@@ -34,7 +37,7 @@ struct ShardAddress {
   std::uint16_t shard = 0;  // of that reducer
 };
 // First shards of all reducers, then second ones ...: the shards of one reducer are not neighbours.
-std::vector<ShardAddress> shard_order(const wire::EpochRecord& record);
+std::vector<ShardAddress> shard_order(const std::vector<wire::ReducerInfo>& reducers);
 
 class ProgressAgent final : public transport::LaneSink {
  public:
@@ -80,6 +83,12 @@ class ProgressAgent final : public transport::LaneSink {
   void fail_here(CommunicatorId id, const Status& why);  // as fail(), and the other members are to be told
   void on_stalled(const wire::Stalled& stalled);
 
+  // -- epochs, as the coordinator orders them (progress_epoch.cc)
+  std::vector<wire::CommunicatorProgress> prepare();
+  void commit(const wire::Commit& order);
+  // Nothing of the communicator is left that other ranks wait for: closing it harms nobody.
+  bool settled(CommunicatorId id) const;
+
   void submit(CommunicatorId id, CallPtr call);
   const wire::CallDescription* describe(CommunicatorId id, Sequence sequence) const;  // of a pending call
 
@@ -99,6 +108,11 @@ class ProgressAgent final : public transport::LaneSink {
     std::unique_ptr<ExchangePath> path;  // from its first use on
     TimeNs blocked_until = kNever;       // a call needs a lane that is lost, and ends then
   };
+  // The payload of a contribution, as it was on the wire.
+  struct KeptChunk {
+    std::byte* block = nullptr;
+    std::size_t block_bytes = 0, bytes = 0;
+  };
   struct Communicator {
     CommunicatorId id;
     Rank rank;
@@ -110,6 +124,7 @@ class ProgressAgent final : public transport::LaneSink {
     Exchange exchange{wire::Purpose::exchange_lane, {}}, pairs{wire::Purpose::pair_lane, {}};
     Region memory;
     std::size_t stride = 0, places = 0, shards = 0;
+    std::map<std::pair<Sequence, std::uint32_t>, KeptChunk> kept;  // contributions of complete calls
     std::vector<Bytes> redirects;       // by shard and place: the user's memory that awaits the place's next result
     std::map<Sequence, CallPtr> calls;  // pending
     Status closed;                      // not ok: what ended it
@@ -138,6 +153,7 @@ class ProgressAgent final : public transport::LaneSink {
   static Status no_backup(Sequence sequence);
   bool keep_backup(Call& call, std::uint32_t chunk, std::uint64_t offset, std::uint64_t elements);
   void redirect(Communicator& communicator, const Call& call, const ChunkSend& send);
+  static void compose(const Call& call, const wire::Header& header, std::uint64_t elements, std::byte* to);
   void deliver(Communicator& communicator, const ChunkResult& result, const std::byte* payload);
   enum class Origin { here, told };
   void end(Communicator& communicator, const Status& why, Origin origin);
@@ -146,6 +162,13 @@ class ProgressAgent final : public transport::LaneSink {
   void drop_backups(Call& call);
   Status timeout_error(const Communicator& communicator, const Call& call, TimeNs now) const;
   void check_deadlines(Communicator& communicator, TimeNs now);
+  // -- progress_epoch.cc
+  void expose(Communicator& communicator);
+  bool keep(Communicator& communicator, Call& call);  // what of it may be needed again; false: no memory
+  void on_known(Communicator& communicator, const ChunkResult::Known& known);
+  void drop_kept(Communicator& communicator);
+  void adopt_pool(const wire::Commit& order);
+  void expect_loss(std::size_t shard, const Status& why);  // unless the coordinator decides, calls end with it
   // -- progress_ring.cc
   Status open_ring(Communicator& communicator);
   void submit_to_ring(Communicator& communicator, Call& call);
@@ -180,7 +203,10 @@ class ProgressAgent final : public transport::LaneSink {
   const Clock clock_;
   const Reports reports_;
   transport::Transport* transport_ = nullptr;
-  wire::EpochRecord record_;
+  wire::EpochRecord record_;  // of the job's first epoch
+  Epoch epoch_;               // now
+  bool stopped_ = false;      // from prepare() to commit()
+  std::vector<wire::ReducerInfo> reducers_;
   std::vector<ShardAddress> shards_;
   std::vector<std::uint16_t> schedule_;
   std::vector<LaneEnd> lanes_;  // by shard

@@ -144,6 +144,7 @@ class CoordinatorThread final : public Coordinator {
                           std::move(job.last_error), job.since});
     const CoordinatorCounters& counters = core_.counters();
     now.jobs_formed = counters.jobs_formed;
+    now.epochs_opened = counters.epochs_opened;
     now.jobs_ended = counters.jobs_ended;
     now.jobs_failed = counters.jobs_failed;
     now.rejected_handshakes = acceptor_->rejected();

@@ -157,6 +157,8 @@ void add_coordinator(Families& out, const CoordinatorSnapshot& coordinator,
                      const std::unordered_set<std::string>& labelled) {
   out.gauge("redsum_pool_reducers", "Reducers registered with this coordinator.",
             static_cast<double>(coordinator.reducers.size()));
+  out.counter("redsum_epochs_opened_total", "Times that a running job went on without a reducer.",
+              coordinator.epochs_opened);
   out.counter("redsum_jobs_formed_total", "Jobs whose every rank joined.", coordinator.jobs_formed);
   out.begin(MetricType::Counter, "redsum_failures_total", "Communicators and jobs closed with an error.");
   for (const auto& [code, count] : coordinator.failures) out.add(count, {{"reason", code}});

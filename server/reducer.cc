@@ -69,6 +69,7 @@ class ReducerRole final : public Reducer {
   void handle(const wire::OpenCommunicator& message);
   void handle(const wire::CloseCommunicator& message);
   void handle(const wire::CloseJob& message);
+  void handle(const wire::Enter& message);
   void close_job(const std::string& name);
   Result<wire::Key> key_for(const wire::Hello& hello) const;
   void hand_over(std::unique_ptr<transport::Link> link);
@@ -215,6 +216,7 @@ void ReducerRole::on_message(const wire::Message& message) {
   if (const auto* m = std::get_if<wire::OpenCommunicator>(&message)) return handle(*m);
   if (const auto* m = std::get_if<wire::CloseCommunicator>(&message)) return handle(*m);
   if (const auto* m = std::get_if<wire::CloseJob>(&message)) return handle(*m);
+  if (const auto* m = std::get_if<wire::Enter>(&message)) return handle(*m);
   if (const auto* m = std::get_if<wire::Fail>(&message))
     return log::error("the coordinator refused this reducer: " + m->text);
   if (std::holds_alternative<wire::Registered>(message)) {
@@ -296,6 +298,20 @@ void ReducerRole::handle(const wire::CloseCommunicator& message) {
   job->second.reserved.erase(reserved);
 }
 
+void ReducerRole::handle(const wire::Enter& message) {
+  const auto job = jobs_.find(message.job);
+  if (job == jobs_.end()) return;
+  job->second.record.epoch = message.epoch;
+  auto waiting = std::make_shared<std::size_t>(shards_.size());
+  for (auto& shard : shards_)
+    shard->thread.loop().post([this, agent = &shard->agent, message, waiting] {
+      agent->enter(message.job, message.epoch);
+      loop_.post([this, message, waiting] {
+        if (--*waiting == 0) send(wire::Entered{message.job, message.epoch});
+      });
+    });
+}
+
 void ReducerRole::handle(const wire::CloseJob& message) {
   log::info("job '" + message.job + "' ended" + (message.reason.empty() ? "" : ": " + message.reason));
   close_job(message.job);
@@ -346,28 +362,6 @@ void ReducerRole::drain() {
 bool ReducerRole::drained() const {
   std::lock_guard lock(mutex_);
   return draining_ && job_count_ == 0;
-}
-
-// Adds what a job has on one more shard to what is known of it.
-void merge(std::vector<JobOnReducer>& jobs, JobOnReducer&& more) {
-  const auto found = std::find_if(jobs.begin(), jobs.end(), [&](const JobOnReducer& j) { return j.job == more.job; });
-  if (found == jobs.end()) return jobs.push_back(std::move(more));
-  found->lanes_open += more.lanes_open;
-  found->reserved_bytes += more.reserved_bytes;
-  found->slots_in_use += more.slots_in_use;
-  found->chunks_reduced += more.chunks_reduced;
-  found->bytes_reduced += more.bytes_reduced;
-  found->nonfinite += more.nonfinite;
-  for (const RankLag& lag : more.slowest) {
-    const auto same = std::find_if(found->slowest.begin(), found->slowest.end(),
-                                   [&](const RankLag& l) { return l.rank == lag.rank; });
-    if (same == found->slowest.end()) {
-      found->slowest.push_back(lag);
-    } else {
-      same->last_arrivals += lag.last_arrivals;
-      same->lag_seconds += lag.lag_seconds;
-    }
-  }
 }
 
 ReducerSnapshot ReducerRole::snapshot() const {

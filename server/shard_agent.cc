@@ -109,7 +109,7 @@ void ShardAgent::expose(Job& job, std::uint32_t rank, Communicator& communicator
        static_cast<std::uint16_t>(communicator.places)});
 }
 
-void ShardAgent::close(Communicator& communicator) {
+void ShardAgent::hide(Communicator& communicator) {
   Job& job = *communicator.job;
   for (const std::uint32_t rank : communicator.members) {
     if (!job.lanes[rank].open) continue;
@@ -119,6 +119,24 @@ void ShardAgent::close(Communicator& communicator) {
   }
   small_.forget(&communicator);
   bulk_.forget(&communicator);
+}
+
+void ShardAgent::enter(const std::string& name, Epoch epoch) {
+  const auto found = jobs_.find(name);
+  if (found == jobs_.end()) return;
+  Job& job = *found->second;
+  job.record.epoch = epoch;
+  for (auto& [id, communicator] : job.communicators) {
+    hide(*communicator);
+    core_.enter(communicator->board, epoch);
+    communicator->disagreed = false;
+    for (const std::uint32_t rank : communicator->members)
+      if (job.lanes[rank].open) expose(job, rank, *communicator);
+  }
+}
+
+void ShardAgent::close(Communicator& communicator) {
+  hide(communicator);
   core_.close(communicator.board);
   boards_[communicator.board.value] = nullptr;
 }

@@ -36,6 +36,8 @@ class ShardAgent final : public transport::LaneSink, public Agent {
   Status open_communicator(const std::string& job, CommunicatorId id, const std::vector<std::uint32_t>& members);
   void close_communicator(const std::string& job, CommunicatorId id);
   void close_job(const std::string& job);
+  // The job goes on in a new epoch: whatever is under way is dropped.
+  void enter(const std::string& job, Epoch epoch);
   void adopt(std::unique_ptr<transport::Link> link);  // a link of a job that is not open here is closed
 
   // Folds for at most about 100 us; returns how many steps it made. Now and then it gives back the pages of
@@ -107,6 +109,7 @@ class ShardAgent final : public transport::LaneSink, public Agent {
   };
 
   void expose(Job& job, std::uint32_t rank, Communicator& communicator);
+  void hide(Communicator& communicator);
   void close(Communicator& communicator);
   bool fold_step(FoldTask& task);  // true: the fold is complete
   void count_nonfinite(FoldTask& task, std::uint64_t elements);

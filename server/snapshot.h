@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a daemon tells about itself: plain values, copied out of the agents for /metrics, /status and redsumctl.
 #pragma once
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <string>
@@ -64,6 +65,28 @@ struct JobOnReducer {
   std::vector<RankLag> slowest;  // top 8 by lag
 };
 
+// Adds what a job has on one more shard to what is known of it.
+inline void merge(std::vector<JobOnReducer>& jobs, JobOnReducer&& more) {
+  const auto found = std::find_if(jobs.begin(), jobs.end(), [&](const JobOnReducer& j) { return j.job == more.job; });
+  if (found == jobs.end()) return jobs.push_back(std::move(more));
+  found->lanes_open += more.lanes_open;
+  found->reserved_bytes += more.reserved_bytes;
+  found->slots_in_use += more.slots_in_use;
+  found->chunks_reduced += more.chunks_reduced;
+  found->bytes_reduced += more.bytes_reduced;
+  found->nonfinite += more.nonfinite;
+  for (const RankLag& lag : more.slowest) {
+    const auto same = std::find_if(found->slowest.begin(), found->slowest.end(),
+                                   [&](const RankLag& l) { return l.rank == lag.rank; });
+    if (same == found->slowest.end()) {
+      found->slowest.push_back(lag);
+    } else {
+      same->last_arrivals += lag.last_arrivals;
+      same->lag_seconds += lag.lag_seconds;
+    }
+  }
+}
+
 struct ReducerSnapshot {
   std::string name, data_address;
   Incarnation instance = 0;
@@ -91,6 +114,7 @@ struct CoordinatorSnapshot {
   std::vector<wire::ReducerInfo> reducers;
   std::vector<JobOnCoordinator> jobs;
   std::uint64_t jobs_formed = 0, jobs_ended = 0, jobs_failed = 0;
+  std::uint64_t epochs_opened = 0;
   std::uint64_t rejected_handshakes = 0;
   std::vector<std::pair<std::string, std::uint64_t>> failures;  // by code name
   TimeNs last_progress = 0;

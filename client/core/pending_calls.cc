@@ -48,10 +48,14 @@ void PendingCalls::forget(PendingCall& call) {
   calls_.erase(std::find_if(calls_.begin(), calls_.end(), [&](const PendingCall& other) { return &other == &call; }));
 }
 
+std::optional<Sequence> PendingCalls::oldest() const {
+  const auto found = std::find_if(calls_.begin(), calls_.end(), [](const PendingCall& call) { return !call.complete; });
+  return found == calls_.end() ? std::nullopt : std::optional(found->sequence);
+}
+
 bool PendingCalls::may_begin(const PendingCall& call) const {
-  if (call.description.kind != wire::Kind::barrier) return true;
-  return calls_.front().sequence == call.sequence &&
-         std::all_of(others_.begin(), others_.end(), [&](const auto* other) {
+  if (call.description.kind != wire::Kind::barrier || call.complete) return true;
+  return oldest() == call.sequence && std::all_of(others_.begin(), others_.end(), [&](const auto* other) {
            const auto oldest = other->oldest();
            return !oldest || *oldest > call.sequence;
          });

@@ -20,7 +20,9 @@ struct PendingCall {
   std::uint64_t signature = 0;
   std::uint64_t first_number = 0;  // in its numbering
   std::uint32_t chunks = 1;
-  std::uint32_t held = 0;  // results
+  std::uint32_t held = 0;   // results
+  std::uint32_t known = 0;  // chunks whose results every rank is known to hold
+  bool complete = false;    // here: it stays only because other ranks may need its contributions again
   ChunkLayout layout;
   bool small = false;
 };
@@ -50,22 +52,20 @@ class PendingCalls final : public UnderWay {
                             std::uint32_t small_bytes);
   // The pending call that has `number`; nullptr: none, it is not submitted or complete.
   PendingCall* at(const Numbering& numbering, std::uint64_t number);
+  PendingCall* find(Sequence sequence);
   void forget(PendingCall& call);
+  std::deque<PendingCall>& all() { return calls_; }  // by sequence
 
   Numbering& bulk() { return bulk_; }
   Numbering& small() { return small_; }
-  bool empty() const { return calls_.empty(); }
-  std::optional<Sequence> oldest() const override {
-    return calls_.empty() ? std::nullopt : std::optional(calls_.front().sequence);
-  }
+  bool empty() const { return !oldest(); }
+  std::optional<Sequence> oldest() const override;  // that is not complete
   // A barrier goes out once everything submitted before it is complete here: so its completion says that of all ranks.
   bool may_begin(const PendingCall& call) const;
   // Barriers wait for these too: the communicator's calls in another mode. They outlive this.
   void barriers_after(const UnderWay& others) { others_.push_back(&others); }
 
  private:
-  PendingCall* find(Sequence sequence);
-
   Numbering bulk_, small_;
   std::vector<const UnderWay*> others_;
   std::deque<PendingCall> calls_;  // by sequence; completed ones leave from anywhere

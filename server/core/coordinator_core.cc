@@ -110,6 +110,7 @@ bool CoordinatorCore::dispatch_worker(Peer& peer, const wire::Message& message, 
   if (const auto* waiting = std::get_if<wire::Waiting>(&message)) return on_waiting(peer, *waiting, turn), true;
   if (const auto* lane = std::get_if<wire::LaneLost>(&message)) return on_lane_lost(peer, *lane, turn), true;
   if (const auto* failed = std::get_if<wire::Fail>(&message)) return on_failed(peer, *failed, turn), true;
+  if (const auto* progress = std::get_if<wire::Progress>(&message)) return on_progress(peer, *progress, turn), true;
   return false;
 }
 
@@ -122,6 +123,7 @@ bool CoordinatorCore::dispatch_reducer(Peer& peer, const wire::Message& message,
   if (std::holds_alternative<wire::Draining>(message)) return on_draining(peer, turn), true;
   if (const auto* reserved = std::get_if<wire::Reserved>(&message)) return on_reserved(peer, *reserved, turn), true;
   if (const auto* differ = std::get_if<wire::Mismatched>(&message)) return on_mismatched(peer, *differ, turn), true;
+  if (const auto* entered = std::get_if<wire::Entered>(&message)) return on_entered(peer, *entered, turn), true;
   return false;
 }
 
@@ -207,9 +209,10 @@ void CoordinatorCore::check_job(Job& job, Turn& turn) {
     if (job.state != JobState::failed) return fail_formation(job, formation_timeout(job), turn);
     close_at_reducers(job, job.failure.text(), turn);
   }
-  if (job.lane_trouble_at <= turn.now) {
-    job.lane_trouble_at = kNever;
-    return fail_job(job, job.lane_trouble, {}, turn);
+  for (const roster::LaneTrouble& trouble : std::vector(job.lane_troubles)) {
+    if (trouble.at > turn.now) continue;
+    give_up_reducer(job, trouble, turn);
+    if (job.state == JobState::failed) return;
   }
   for (auto it = job.creations.begin(); it != job.creations.end();) {
     const auto creation = it++;
@@ -226,7 +229,8 @@ TimeNs CoordinatorCore::earliest_deadline() const {
     if (peer.parked) earliest = std::min(earliest, peer.parked_until);
   }
   for (const auto& [name, job] : jobs_) {
-    earliest = std::min({earliest, job->deadline, job->lane_trouble_at});
+    earliest = std::min(earliest, job->deadline);
+    for (const roster::LaneTrouble& trouble : job->lane_troubles) earliest = std::min(earliest, trouble.at);
     for (const Creation& creation : job->creations) earliest = std::min(earliest, creation.deadline);
     for (const auto& [id, communicator] : job->communicators)
       earliest = std::min(earliest, communicator.waiting.next_verdict());

@@ -57,6 +57,7 @@ struct CoordinatorEffects {
 };
 
 struct CoordinatorCounters {
+  std::uint64_t epochs_opened = 0;  // after a job's first
   std::uint64_t jobs_formed = 0, jobs_ended = 0, jobs_failed = 0;
   std::array<std::uint64_t, kCodeCount> failures{};  // jobs, communicators, creations and peers refused, by code
 };
@@ -139,6 +140,15 @@ class CoordinatorCore {
   void reducer_gone(const Peer& peer, const Status& why, Turn& turn);
   std::string reducer_text(PeerId id) const;  // "reducer 'r0' (10.0.0.1:7401)"
   std::string reducers_text(const std::vector<PeerId>& ids) const;
+
+  // -- epochs (coordinator_epoch.cc)
+  void lose_reducer(Job& job, PeerId id, Incarnation instance, const Status& why, Turn& turn);
+  void give_up_reducer(Job& job, const roster::LaneTrouble& trouble, Turn& turn);
+  void open_epoch(Job& job, Turn& turn);
+  void on_progress(Peer& peer, const wire::Progress& message, Turn& turn);
+  void on_entered(Peer& peer, const wire::Entered& message, Turn& turn);
+  void advance_epoch(Job& job, Turn& turn);
+  void commit_epoch(Job& job, Turn& turn);
 
   // -- the life of a job (coordinator_formation.cc)
   void on_join(Peer& peer, const wire::Join& message, Turn& turn);

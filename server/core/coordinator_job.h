@@ -66,6 +66,22 @@ struct Creation {
   TimeNs deadline = kNever;
 };
 
+// An epoch that is being opened: first the workers say how far they are, then the reducers enter it, then it holds.
+struct Change {
+  Epoch epoch;
+  std::set<PeerId> unreported, unentered;
+  bool entering = false;
+  std::map<std::uint16_t, wire::CommunicatorProgress> least;  // of those that have reported
+};
+
+// A worker's lane to a reducer broke. At that time the reducer is given up for the job, unless it is declared lost
+// first.
+struct LaneTrouble {
+  Incarnation instance = 0;
+  Status why;
+  TimeNs at = kNever;
+};
+
 struct Job {
   std::string name;
   JobState state = JobState::forming;
@@ -84,8 +100,10 @@ struct Job {
   std::list<Creation> creations;
   Status failure;          // why it failed
   std::string last_error;  // also of a worker that was refused
-  Status lane_trouble;     // a worker's lane broke; fails the job unless its reducer is declared lost first
-  TimeNs lane_trouble_at = kNever;
+  std::vector<LaneTrouble> lane_troubles;
+  std::set<Incarnation> lost_reducers;  // that it had and goes on without
+  std::uint32_t epochs = 1;             // numbers given out, also those that nobody entered
+  std::optional<Change> change;
 };
 
 }  // namespace roster

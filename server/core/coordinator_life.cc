@@ -42,6 +42,10 @@ void CoordinatorCore::on_leave(Peer& peer, const wire::Leave& message, Turn& tur
     if (communicator.rank_of(rank)) open.push_back(id);
   for (const std::uint16_t id : open) close_member(job, id, rank, id == 0 ? message.calls : 0, turn);
   run_if_ready(job, turn);
+  if (job.change) {
+    job.change->unreported.erase(peer.id);
+    advance_epoch(job, turn);
+  }
   forget_if_empty(job, turn);
 }
 
@@ -62,7 +66,8 @@ void CoordinatorCore::fail_job(Job& job, const Status& why, std::vector<std::uin
   job.since = turn.now;
   job.failure = why;
   job.last_error = why.text();
-  job.lane_trouble_at = kNever;
+  job.lane_troubles.clear();
+  job.change.reset();
   job.deadline = turn.now + kFailedJobLinger;
   arm(job.deadline);
   job.creations.clear();

@@ -82,12 +82,14 @@ void CoordinatorCore::reducer_gone(const Peer& peer, const Status& why, Turn& tu
   note(log::Level::info, who + " is gone: " + why.text(), turn);
   std::vector<Job*> hit;
   for (const auto& [name, job] : jobs_)
-    if (std::erase(job->reducers, peer.id) > 0 && job->state != JobState::failed) hit.push_back(job.get());
+    if (std::count(job->reducers.begin(), job->reducers.end(), peer.id) > 0) hit.push_back(job.get());
   for (Job* job : hit) {
     if (peer.of_pool()) {
-      fail_job(*job, {Code::reducer_lost, who + " is lost: " + why.text()}, {}, turn);
+      lose_reducer(*job, peer.id, peer.hello.incarnation, {Code::reducer_lost, who + " is lost: " + why.text()}, turn);
       continue;
     }
+    std::erase(job->reducers, peer.id);
+    if (job->state == JobState::failed) continue;
     // A worker's own: the worker is dying, or left before the others had their results.
     const std::uint32_t rank = peer.reducer->rank;
     fail_job(*job, {Code::peer_lost, job->seats[rank].text() + " is lost: " + why.text()}, {rank}, turn);
@@ -136,17 +138,19 @@ void CoordinatorCore::on_lane_lost(Peer& peer, const wire::LaneLost& message, Tu
   Job& job = *peer.job;
   const auto info = std::find_if(job.record.reducers.begin(), job.record.reducers.end(),
                                  [&](const wire::ReducerInfo& r) { return r.instance == message.instance; });
+  if (job.lost_reducers.contains(message.instance)) return;
   if (info == job.record.reducers.end())
     return refuse(peer,
                   {Code::protocol_error, "rank " + std::to_string(peer.hello.rank) +
                                              " lost a lane to a reducer that job '" + job.name + "' does not use"},
                   turn);
-  if (job.state == JobState::failed || job.lane_trouble_at != kNever) return;
-  job.lane_trouble =
-      Status(Code::reducer_lost, "reducer '" + info->name + "' (" + info->address + ") cannot be reached by " +
-                                     job.seats[peer.hello.rank].text() + ": " + message.text);
-  job.lane_trouble_at = turn.now + kLaneGrace;
-  arm(job.lane_trouble_at);
+  for (const roster::LaneTrouble& trouble : job.lane_troubles)
+    if (trouble.instance == message.instance) return;
+  if (job.state == JobState::failed) return;
+  const Status why(Code::reducer_lost, "reducer '" + info->name + "' (" + info->address + ") cannot be reached by " +
+                                           job.seats[peer.hello.rank].text() + ": " + message.text);
+  job.lane_troubles.push_back({message.instance, why, turn.now + kLaneGrace});
+  arm(job.lane_troubles.back().at);
 }
 
 }  // namespace redsum::server

@@ -43,13 +43,25 @@ BoardIndex ShardCore::open(std::uint32_t members, const wire::JobSettings& setti
   board.members = members;
   board.settings = settings;
   board.epoch = epoch;
-  board.slots.resize(std::size_t{settings.window} + settings.small_window);
-  for (std::size_t place = 0; place < board.slots.size(); ++place)
-    board.slots[place].number = place < settings.window ? place : place - settings.window;
-  for (auto& senders : board.senders) senders.resize(members);
-  board.no_result.resize(board.slots.size() * members);
   board.lateness.resize(members);
+  begin(board);
   return BoardIndex(index);
+}
+
+void ShardCore::begin(Board& board) {
+  const std::size_t window = board.settings.window;
+  board.slots.assign(window + board.settings.small_window, {});
+  for (std::size_t place = 0; place < board.slots.size(); ++place)
+    board.slots[place].number = place < window ? place : place - window;
+  for (auto& senders : board.senders) senders.assign(board.members, {});
+  board.no_result.assign(board.slots.size() * board.members, 0);
+  for (std::uint64_t& stopped_at : board.stopped_at) stopped_at = ~std::uint64_t{0};
+}
+
+void ShardCore::enter(BoardIndex index, Epoch epoch) {
+  Board& board = boards_[index.value];
+  board.epoch = epoch;
+  if (!mutant("keep_old_epoch")) begin(board);
 }
 
 void ShardCore::close(BoardIndex index) {

@@ -73,6 +73,8 @@ class ShardCore {
   // `settings` is complete. The epoch is the only one whose frames count.
   BoardIndex open(std::uint32_t members, const wire::JobSettings& settings, Epoch epoch);
   void close(BoardIndex board);
+  // Everything of older epochs is dropped, also folds that are under way; numbers begin at 0 again.
+  void enter(BoardIndex board, Epoch epoch);
 
   // A contribution of `rank` lies in its place. An error is the sender's fault: end its lane. Older epochs are dropped.
   Status on_arrival(BoardIndex board, Rank rank, const wire::Header& header, TimeNs now, ShardEffects& effects);
@@ -114,6 +116,7 @@ class ShardCore {
     std::vector<Lateness> lateness;  // by rank
   };
 
+  static void begin(Board& board);
   Status check_numbering(const Board& board, Rank rank, const wire::Header& header, const Slot& slot) const;
   void note_arrival(Board& board, Slot& slot, Rank rank, TimeNs now);
 

@@ -53,17 +53,17 @@ def test_an_open_pool_serves_a_job_too(lab, tmp_path):
     assert run_job(lab, ["h1", "h2"], {})["total_wrong"] == 0
 
 
-def test_a_partitioned_reducer_is_named_and_serves_again_once_healed(lab, tmp_path):
+def test_a_job_goes_on_without_a_partitioned_reducer_which_serves_again_once_healed(lab, tmp_path):
     lab.up("--hosts", 5, "--rate", "200mbit")
     start_pool(lab, tmp_path, ["h1", "h2"], "--insecure", "--heartbeat-timeout", f"{SLOW}s")
-    coordinator = {"REDSUM_COORDINATOR": f"{lab.address('h0')}:7400", "WORLD_SIZE": "2"}
-    workers = [lab.start(host, BIN / "redsum-perf", "-b", "8M", "-e", "8M", "-n", 1000, env={**coordinator, "RANK": str(rank)})
+    coordinator = {"REDSUM_COORDINATOR": f"{lab.address('h0')}:7400", "WORLD_SIZE": "2",
+                   "REDSUM_HEARTBEAT_TIMEOUT": str(SLOW)}
+    workers = [lab.start(host, BIN / "redsum-perf", "-b", "8M", "-e", "8M", "-n", 20, env={**coordinator, "RANK": str(rank)})
                for rank, host in enumerate(["h3", "h4"])]
     until(lambda: lab.host("h2")["received"]["bytes"] > 1 << 20, 20 * SLOW, workers[0].output)
     lab.must("cut", "h2", "--silent")
     for worker in workers:
-        assert worker.wait(20 * SLOW) == 1
-        assert f"reducer_lost: reducer '{lab.address('h2')}" in worker.output(), worker.output()
+        assert worker.wait(60 * SLOW) == 0, worker.output()
     lab.must("heal", "h2")
     # A job waits until both reducers are registered.
     assert run_job(lab, ["h3", "h4"], {"REDSUM_JOB_ID": "after"})["total_wrong"] == 0

@@ -162,6 +162,10 @@ class Crowd {
         return wire::Mismatched{"a", 0, 1};
       case 9:
         return wire::Stalled{};
+      case 10:
+        return wire::Progress{Epoch(1, 2), {{0, {1, 2}, {0, 0}}}};
+      case 11:
+        return wire::Entered{"a", Epoch(1, 2)};
       default:
         return wire::Fail{};
     }
@@ -169,7 +173,7 @@ class Crowd {
   void garbage() {
     const PeerId id = any(prng_.chance(70) ? joined_ : reducers_);
     if (id == PeerId() || left_.contains(id)) return;
-    const wire::Message message = any_message(prng_.below(11));
+    const wire::Message message = any_message(prng_.below(13));
     suspect(id, message);
     if (std::holds_alternative<wire::Leave>(message))
       left_.insert(id), fails_at_leave_[id] = story_.count<wire::Fail>(id);

@@ -14,11 +14,22 @@ namespace {
 
 using namespace redsum;
 
-constexpr const char* kMutants[] = {
-    "fold_without_last",     "wrong_fold_order", "window_too_large",          "staging_shared",
-    "redirect_kept",         "no_agreement",     "duplicate_counted",         "no_rollback",
-    "ring_window_too_large", "ring_ends_unsent", "exchange_window_too_large", "exchange_held_early",
-    "exchange_ends_unsent"};
+constexpr const char* kMutants[] = {"fold_without_last",
+                                    "wrong_fold_order",
+                                    "window_too_large",
+                                    "staging_shared",
+                                    "redirect_kept",
+                                    "no_agreement",
+                                    "duplicate_counted",
+                                    "no_rollback",
+                                    "ring_window_too_large",
+                                    "ring_ends_unsent",
+                                    "exchange_window_too_large",
+                                    "exchange_held_early",
+                                    "exchange_ends_unsent",
+                                    "max_progress",
+                                    "keep_old_epoch",
+                                    "nothing_kept"};
 
 struct Arguments {
   std::uint64_t first = 0, seeds = 200;

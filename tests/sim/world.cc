@@ -67,6 +67,7 @@ const char* fault_name(Fault fault) {
 World::World(std::uint64_t seed, Coverage& coverage, bool verbose)
     : net_(seed), random_(net_.random()), coverage_(coverage), verbose_(verbose), core_(options_) {
   fault_ = random_.chance(35) ? Fault::none : static_cast<Fault>(random_.below(kFaultCount));
+  if (random_.chance(20)) fault_ = Fault::kill_reducer;
   build();
 }
 
@@ -93,8 +94,9 @@ void World::build() {
       if (random_.chance(60)) sub_.push_back(rank);
     if (sub_.size() > 1 && random_.chance(50)) std::swap(sub_.front(), sub_.back());  // ranks in another order
   }
-  script_ = draw_script(random_, random_.between(1, 10), world_size_, sub_.empty() ? 1 : 2, sub_.size(),
-                        settings_.chunk_bytes);
+  const bool recovers = fault_ == Fault::kill_reducer && random_.chance(80);
+  script_ = draw_script(random_, recovers ? random_.between(5, 25) : random_.between(1, 10), world_size_,
+                        sub_.empty() ? 1 : 2, sub_.size(), settings_.chunk_bytes);
   const std::uint64_t ring_percent = settings_.mode == wire::Mode::ring ? 100 : random_.chance(50) ? 0 : 40;
   for (PlannedCall& planned : script_)
     if (wire::is_exchange(planned.call.kind))
@@ -107,7 +109,7 @@ void World::build() {
   victim_ = static_cast<std::uint32_t>(random_.below(world_size_));
   bad_call_ = random_.below(script_.size());
 
-  const std::size_t reducers = random_.between(1, 3), shards = random_.between(1, 2);
+  const std::size_t reducers = random_.between(recovers ? 2 : 1, 3), shards = random_.between(1, 2);
   for (std::size_t r = 0; r < reducers; ++r) {
     auto reducer = std::make_unique<ReducerProcess>();
     reducer->index = r;
@@ -301,6 +303,7 @@ void World::kill(Worker& worker) {
 void World::kill(ReducerProcess& reducer) {
   say("kill reducer " + std::to_string(reducer.index));
   reducer.alive = false;
+  note_reducer_fault();
   for (Shard& shard : reducer.shards)
     net_.crash(shard.endpoint->id(), static_cast<DurationNs>(random_.below(2000)) * kMicrosecond);
   const TimeNs heard =
@@ -309,6 +312,23 @@ void World::kill(ReducerProcess& reducer) {
     core_.on_lost(peer, {Code::peer_lost, "connection reset"}, net_.now(), effects_);
     carry_out();
   });
+}
+
+// A reducer's loss shows most while calls are under way.
+void World::inject_when_running() {
+  const auto jobs = core_.jobs();
+  const bool running = !jobs.empty() && jobs.front().state == server::JobState::running;
+  if (running || fault_ != Fault::kill_reducer || random_.chance(10) || net_.now() > kSecond) return inject();
+  net_.at(net_.now() + static_cast<DurationNs>(random_.below(4000)) * kMicrosecond, [this] { inject_when_running(); });
+}
+
+// Whether the job can go on without a reducer from here on.
+void World::note_reducer_fault() {
+  const auto jobs = core_.jobs();
+  if (jobs.empty() || jobs.front().state != server::JobState::running) recoverable_ = false;
+  const auto alive = [](const auto& one) { return one->alive; };
+  if (std::none_of(reducers_.begin(), reducers_.end(), alive)) recoverable_ = false;
+  if (fault_ == Fault::cut_lane && reducers_.size() == 1) recoverable_ = false;
 }
 
 // The fault of this run, at its drawn moment.
@@ -321,7 +341,9 @@ void World::inject() {
       kill(worker);
       break;
     case Fault::kill_reducer:
-      kill(reducer);
+      if (reducer.alive) kill(reducer);
+      if (random_.chance(40))  // soon another one, perhaps while the job is on its way into a new epoch
+        net_.at(net_.now() + static_cast<DurationNs>(random_.below(4000)) * kMicrosecond, [this] { inject(); });
       break;
     case Fault::slow_rank:
       net_.set_wake_delay(worker.endpoint->id(), 100 * kMicrosecond, 3 * kMillisecond);
@@ -332,6 +354,7 @@ void World::inject() {
       break;
     case Fault::cut_lane:
       if (lanes_.empty()) return;
+      note_reducer_fault();
       net_.cut_after(lanes_[random_.below(lanes_.size())], random_.chance(50) ? Side::left : Side::right,
                      random_.below(20000),
                      {static_cast<DurationNs>(random_.below(2000)) * kMicrosecond,
@@ -361,7 +384,8 @@ bool World::finished() const {
 
 void World::run() {
   start_control();
-  net_.at(net_.now() + static_cast<DurationNs>(random_.below(12'000)) * kMicrosecond, [this] { inject(); });
+  net_.at(net_.now() + static_cast<DurationNs>(random_.below(12'000)) * kMicrosecond,
+          [this] { inject_when_running(); });
   constexpr DurationNs kLimit = 120 * kSecond;
   if (!net_.run_until([this] { return finished(); }, net_.now() + kLimit))
     throw Broken("not finished after 120 s of virtual time");

@@ -98,6 +98,8 @@ class World {
                      client::Call& call) const;
   std::size_t next_of(const Worker& worker) const;
   void inject();
+  void inject_when_running();
+  void note_reducer_fault();
   void kill(Worker& worker);
   void kill(ReducerProcess& reducer);
   bool finished() const;
@@ -120,6 +122,7 @@ class World {
   void on_end(Worker& worker, Submitted& submitted, const Status& status);
   void check();
   void check_call(const Worker& worker, const Submitted& submitted) const;
+  bool may_lose_reducers() const;
   bool error_is_right(const Status& status, const PlannedCall& planned) const;
   void leave(Worker& worker);
   void leave_early(Worker& worker);
@@ -137,6 +140,7 @@ class World {
   bool fault_done_ = false;
   std::uint32_t world_size_ = 1;
   wire::JobSettings settings_;
+  bool recoverable_ = true;                  // whatever was done to reducers, the job had to go on
   bool rings_ = false, peer_lanes_ = false;  // some call goes round the ring
   std::vector<std::uint32_t> sub_;           // members of the second communicator; empty: there is none
   std::vector<PlannedCall> script_;

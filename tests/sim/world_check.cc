@@ -51,6 +51,11 @@ void World::on_end(Worker& worker, Submitted& submitted, const Status& status) {
             [this, &worker] { submit_next(worker); });
 }
 
+// No reducer is left, the job had not begun, or a rank that is needed again has left.
+bool World::may_lose_reducers() const {
+  return !recoverable_ || std::any_of(workers_.begin(), workers_.end(), [](const auto& w) { return w->left; });
+}
+
 bool World::error_is_right(const Status& status, const PlannedCall& planned) const {
   switch (fault_) {
     case Fault::kill_worker:
@@ -58,9 +63,10 @@ bool World::error_is_right(const Status& status, const PlannedCall& planned) con
       return status.code() == Code::peer_lost &&
              status.text().find("rank " + std::to_string(victim_)) != std::string::npos;
     case Fault::kill_reducer:
-      return status.code() == Code::reducer_lost;
+      return may_lose_reducers() && status.code() == Code::reducer_lost;
     case Fault::cut_lane:  // of a shard, or between workers
-      return status.code() == Code::reducer_lost || (peer_lanes_ && status.code() == Code::peer_lost);
+      return (may_lose_reducers() && status.code() == Code::reducer_lost) ||
+             (peer_lanes_ && status.code() == Code::peer_lost);
     case Fault::duplicate:  // the sender's lane is ended; in a ring it is known who it was
       return status.code() == Code::reducer_lost || (peer_lanes_ && status.code() == Code::protocol_error);
     case Fault::absent_rank:
@@ -105,7 +111,12 @@ void World::check_call(const Worker& worker, const Submitted& submitted) const {
   if (no_result && !planned.in_place) return;
   const bool part_only = planned.call.kind == wire::Kind::reduce_scatter;
   const PartBytes part = part_of(planned, members_of(planned.group), rank);
-  if (part_only ? !same(got, expected, part) : got != expected) throw Broken(name + " has wrong bits");
+  if (part_only ? !same(got, expected, part) : got != expected) {
+    std::size_t at = part_only ? part.first : 0;
+    while (got[at] == expected[at]) ++at;
+    throw Broken(name + " has wrong bits from byte " + std::to_string(at) + " of " + std::to_string(got.size()) +
+                 (planned.in_place ? " in place" : "") + (got[at] == submitted.before[at] ? ", as before" : ""));
+  }
   if (part_only && planned.in_place &&
       (!same(got, submitted.before, {0, part.first}) || !same(got, submitted.before, {part.end, got.size()})))
     throw Broken(name + " wrote other ranks' parts");
@@ -146,8 +157,12 @@ void World::leave(Worker& worker) {
 void World::leave_early(Worker& worker) {
   const bool done = next_of(worker) == script_.size() && std::all_of(worker.calls.begin(), worker.calls.end(),
                                                                      [](const auto& s) { return s->call->done(); });
+  const bool member = std::find(sub_.begin(), sub_.end(), worker.rank) != sub_.end();
+  if (member && !worker.group_open[1]) return;
   if (!done || fault_ == Fault::absent_rank || !random_.chance(30)) return;
   net_.at(net_.now() + static_cast<DurationNs>(random_.below(300)) * kMicrosecond, [this, &worker] {
+    if (!worker.agent->settled(CommunicatorId(0))) return;
+    if (worker.group_open[1] && !worker.agent->settled(CommunicatorId(worker.group_ids[1]))) return;
     if (!worker.alive || worker.silent || worker.left || !worker.closed[0].ok() || !worker.closed[1].ok()) return;
     coverage_.add("left early");
     worker.left = true;

@@ -139,7 +139,7 @@ void World::deliver(server::PeerId to, const wire::Message& message) {
 
 void World::open_lanes(Worker& worker, const wire::EpochRecord& record) {
   worker.agent->enter(record);
-  const auto shards = client::shard_order(record);
+  const auto shards = client::shard_order(record.reducers);
   wire::Hello hello;
   hello.job = kJob;
   hello.rank = worker.rank;
@@ -223,6 +223,12 @@ void World::on_message(Worker& worker, const wire::Message& message) {
     if (const auto* call = worker.agent->describe(CommunicatorId(describe->communicator), describe->sequence))
       to_coordinator(worker.to_coordinator, worker.peer,
                      wire::Waiting{describe->communicator, describe->sequence, *call, {}});
+  } else if (const auto* prepare = std::get_if<wire::Prepare>(&message)) {
+    to_coordinator(worker.to_coordinator, worker.peer, wire::Progress{prepare->epoch, worker.agent->prepare()});
+  } else if (const auto* commit = std::get_if<wire::Commit>(&message)) {
+    coverage_.add("epochs committed at a worker");
+    if (worker.agent->busy()) coverage_.add("epochs inside a call");
+    worker.agent->commit(*commit);
   } else if (const auto* stalled = std::get_if<wire::Stalled>(&message)) {
     coverage_.add("stall answered");
     worker.agent->on_stalled(*stalled);
@@ -248,6 +254,9 @@ void World::on_message(ReducerProcess& reducer, const wire::Message& message) {
       }
     }
     to_coordinator(reducer.to_coordinator, reducer.peer, answer);
+  } else if (const auto* enter = std::get_if<wire::Enter>(&message)) {
+    for (Shard& shard : reducer.shards) shard.agent->enter(enter->job, enter->epoch);
+    to_coordinator(reducer.to_coordinator, reducer.peer, wire::Entered{enter->job, enter->epoch});
   } else if (const auto* gone = std::get_if<wire::CloseCommunicator>(&message)) {
     for (Shard& shard : reducer.shards) shard.agent->close_communicator(gone->job, CommunicatorId(gone->communicator));
   } else if (const auto* closed = std::get_if<wire::CloseJob>(&message)) {

@@ -92,6 +92,14 @@ TEST(ControlText, of_trouble) {
   expect_text(Fail{kEveryCommunicator, Code::peer_lost, "rank 1 \"gone\"", {1}},
               R"({"code":"peer_lost","communicator":4294967295,"ranks":[1],"text":"rank 1 \"gone\"","type":"fail"})");
   expect_text(Ping{}, R"({"type":"ping"})");
+  expect_text(Prepare{Epoch(1, 2)}, R"({"epoch":1048578,"type":"prepare"})");
+  expect_text(Progress{Epoch(2u), {{3, {4, 5}, {6, 7}}}},
+              R"({"communicators":[{"bulk":[4,5],"communicator":3,"small":[6,7]}],"epoch":2,"type":"progress"})");
+  expect_text(Enter{"train-1", Epoch(2u)}, R"({"epoch":2,"job":"train-1","type":"enter"})");
+  expect_text(Entered{"train-1", Epoch(2u)}, R"({"epoch":2,"job":"train-1","type":"entered"})");
+  expect_text(
+      Commit{Epoch(2u), {{21, "r1", "10.0.0.1:7401", 2, 1}}, {{0, {8}, {0}}}},
+      R"({"epoch":2,"least":[{"bulk":[8],"communicator":0,"small":[0]}],"reducers":[{"address":"10.0.0.1:7401","instance":21,"name":"r1","shards":2,"weight":1}],"type":"commit"})");
 }
 
 }  // namespace

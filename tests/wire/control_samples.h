@@ -79,6 +79,18 @@ inline CallDescription call(Prng& random) {
   return c;
 }
 
+inline std::vector<CommunicatorProgress> progress(Prng& random) {
+  std::vector<CommunicatorProgress> all(random.below(4));
+  for (CommunicatorProgress& one : all) {
+    one.communicator = u16(random);
+    for (std::uint64_t shards = random.below(4); shards != 0; --shards) {
+      one.bulk.push_back(u64(random));
+      one.small.push_back(u64(random));
+    }
+  }
+  return all;
+}
+
 // One message of every type, in the order of the variant.
 inline std::vector<Message> one_of_each(Prng& r) {
   std::vector<Message> all;
@@ -107,6 +119,11 @@ inline std::vector<Message> one_of_each(Prng& r) {
   all.push_back(LaneLost{u64(r), text(r)});
   all.push_back(Fail{r.chance(50) ? kEveryCommunicator : u16(r), code(r), text(r), ranks(r)});
   all.push_back(Ping{});
+  all.push_back(Prepare{Epoch(u32(r))});
+  all.push_back(Progress{Epoch(u32(r)), progress(r)});
+  all.push_back(Enter{job(r), Epoch(u32(r))});
+  all.push_back(Entered{job(r), Epoch(u32(r))});
+  all.push_back(Commit{Epoch(u32(r)), record(r).reducers, progress(r)});
   return all;
 }
 

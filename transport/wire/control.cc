@@ -29,7 +29,8 @@ constexpr std::array<std::string_view, std::variant_size_v<Message>> kTypeNames 
     "register",   "registered", "open_job",      "open_communicator",
     "reserved",   "close_job",  "draining",      "heartbeat",
     "mismatched", "describe",   "waiting",       "stalled",
-    "lane_lost",  "fail",       "ping"};
+    "lane_lost",  "fail",       "ping",          "prepare",
+    "progress",   "enter",      "entered",       "commit"};
 
 std::string to_hex(const std::uint8_t* bytes, std::size_t count) {
   constexpr char kDigits[] = "0123456789abcdef";

@@ -82,6 +82,13 @@ struct EpochRecord {
   bool operator==(const EpochRecord&) const = default;
 };
 
+// Results of one communicator that are held, by shard in the order of the epoch's pool (client: shard_order).
+struct CommunicatorProgress {
+  std::uint16_t communicator = 0;
+  std::vector<std::uint64_t> bulk, small;
+  bool operator==(const CommunicatorProgress&) const = default;
+};
+
 // -- a worker's life
 // W>C, first. limit_ms: how long the worker waits for the job to form, 0: as long as the coordinator does
 struct Join {
@@ -158,6 +165,30 @@ struct CloseJob {
 };                   // C>R
 struct Draining {};  // R>C  take no new job here; I leave when the last one ended
 
+// -- epochs: a reducer of a running job is lost, the others go on
+struct Prepare {
+  Epoch epoch;
+};  // C>W  send nothing to reducers any more, drop what still comes, say how far you are
+struct Progress {
+  Epoch epoch;
+  std::vector<CommunicatorProgress> communicators;
+};  // W>C  the answer
+struct Enter {
+  std::string job;
+  Epoch epoch;
+};  // C>R  drop all older state of the job; only frames of this epoch count
+struct Entered {
+  std::string job;
+  Epoch epoch;
+};  // R>C  the answer, once every shard has
+// C>W  go on, with these reducers. What is below `least` on the shards of the epoch before is held by every rank; a
+// communicator that is not listed has nothing below
+struct Commit {
+  Epoch epoch;
+  std::vector<ReducerInfo> reducers;
+  std::vector<CommunicatorProgress> least;
+};
+
 // -- trouble
 struct Heartbeat {
   std::uint64_t count = 0;
@@ -204,9 +235,10 @@ struct Fail {
 // -- tools (redsumctl over the control port; most of redsumctl uses the admin port)
 struct Ping {};
 
-using Message = std::variant<Join, Joined, Ready, Leave, Create, Created, CreateFailed, CloseCommunicator, Register,
-                             Registered, OpenJob, OpenCommunicator, Reserved, CloseJob, Draining, Heartbeat, Mismatched,
-                             Describe, Waiting, Stalled, LaneLost, Fail, Ping>;
+using Message =
+    std::variant<Join, Joined, Ready, Leave, Create, Created, CreateFailed, CloseCommunicator, Register, Registered,
+                 OpenJob, OpenCommunicator, Reserved, CloseJob, Draining, Heartbeat, Mismatched, Describe, Waiting,
+                 Stalled, LaneLost, Fail, Ping, Prepare, Progress, Enter, Entered, Commit>;
 
 // {"type":"join",...}. Every field is written; a reader ignores fields it does not know (a newer minor version) and
 // refuses missing ones, wrong types and numbers out of range with protocol_error naming the field.

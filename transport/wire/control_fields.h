@@ -212,4 +212,36 @@ void fields(auto& io, Is<Fail> auto& m) {
 }
 void fields(auto&, Is<Ping> auto&) {}
 
+template <typename Io, typename T>
+void epoch(Io& io, T& number) {
+  io.number("epoch", number.value, 0, kLargest<std::uint32_t>);
+}
+void fields(auto& io, Is<CommunicatorProgress> auto& m) {
+  communicator(io, m.communicator);
+  io.list("bulk", m.bulk);
+  io.list("small", m.small);
+  io.require(m.bulk.size() == m.small.size() && m.bulk.size() <= kMaxShards, "bulk",
+             "and small are not as long as each other, or longer than 65535");
+}
+void fields(auto& io, Is<Prepare> auto& m) {
+  epoch(io, m.epoch);
+}
+void fields(auto& io, Is<Progress> auto& m) {
+  epoch(io, m.epoch);
+  io.list("communicators", m.communicators);
+}
+void fields(auto& io, Is<Enter> auto& m) {
+  job_id(io, m.job);
+  epoch(io, m.epoch);
+}
+void fields(auto& io, Is<Entered> auto& m) {
+  job_id(io, m.job);
+  epoch(io, m.epoch);
+}
+void fields(auto& io, Is<Commit> auto& m) {
+  epoch(io, m.epoch);
+  io.list("reducers", m.reducers);
+  io.list("least", m.least);
+}
+
 }  // namespace redsum::wire

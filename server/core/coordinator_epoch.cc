@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+// Epochs after the first: a reducer of a running job is lost, and the job goes on with the others.
+#include <algorithm>
+#include <utility>
+
+#include "server/core/coordinator_core.h"
+#include "transport/base/mutant.h"
+
+namespace redsum::server {
+namespace {
+
+using roster::Change;
+
+// The lesser of both, shard by shard; the lists are as long as each other.
+void take_least(std::vector<std::uint64_t>& into, const std::vector<std::uint64_t>& from) {
+  for (std::size_t i = 0; i < into.size(); ++i)
+    into[i] = mutant("max_progress") ? std::max(into[i], from[i]) : std::min(into[i], from[i]);
+}
+
+}  // namespace
+
+// `why` is told where the job cannot go on without it.
+void CoordinatorCore::lose_reducer(Job& job, PeerId id, Incarnation instance, const Status& why, Turn& turn) {
+  std::erase(job.reducers, id);
+  std::erase_if(job.lane_troubles, [&](const roster::LaneTrouble& trouble) { return trouble.instance == instance; });
+  if (job.state == JobState::failed) return;
+  if (job.state != JobState::running || job.reducers.empty()) return fail_job(job, why, {}, turn);
+  job.lost_reducers.insert(instance);
+  std::erase_if(job.record.reducers, [&](const wire::ReducerInfo& info) { return info.instance == instance; });
+  job.last_error = why.text();
+  note(log::Level::warn, "job '" + job.name + "': " + why.text() + "; it goes on with " + reducers_text(job.reducers),
+       turn);
+  for (auto it = job.creations.begin(); it != job.creations.end();) {
+    const auto creation = it++;
+    if (creation->unreserved.erase(id) != 0 && creation->unreserved.empty()) created(job, creation, turn);
+  }
+  open_epoch(job, turn);
+}
+
+// Some worker cannot reach it, so the job does without.
+void CoordinatorCore::give_up_reducer(Job& job, const roster::LaneTrouble& trouble, Turn& turn) {
+  for (const PeerId id : job.reducers) {
+    if (peers_.at(id).hello.incarnation != trouble.instance) continue;
+    const bool of_pool = peers_.at(id).of_pool();
+    if (!of_pool || job.reducers.size() == 1) break;
+    send(id, wire::CloseJob{job.name, trouble.why.text()}, turn);
+    return lose_reducer(job, id, trouble.instance, trouble.why, turn);
+  }
+  fail_job(job, trouble.why, {}, turn);
+}
+
+void CoordinatorCore::open_epoch(Job& job, Turn& turn) {
+  job.change.emplace();
+  job.change->epoch = Epoch(options_.term, ++job.epochs);
+  for (const roster::Seat& seat : job.seats)
+    if (seat.state == roster::Seat::State::taken) job.change->unreported.insert(seat.peer);
+  ++changes_;
+  send_workers(job, wire::Prepare{job.change->epoch}, turn);
+  advance_epoch(job, turn);
+}
+
+void CoordinatorCore::on_progress(Peer& peer, const wire::Progress& message, Turn& turn) {
+  Job& job = *peer.job;
+  if (!job.change || job.change->epoch != message.epoch || job.change->unreported.erase(peer.id) == 0) return;
+  for (const wire::CommunicatorProgress& one : message.communicators) {
+    const auto communicator = job.communicators.find(one.communicator);
+    if (communicator == job.communicators.end() || !communicator->second.rank_of(peer.hello.rank)) continue;
+    const auto [known, is_new] = job.change->least.emplace(one.communicator, one);
+    if (is_new) continue;
+    if (known->second.bulk.size() != one.bulk.size())
+      return refuse(peer,
+                    {Code::protocol_error, "rank " + std::to_string(peer.hello.rank) + " counts " +
+                                               std::to_string(one.bulk.size()) + " shards, other ranks " +
+                                               std::to_string(known->second.bulk.size())},
+                    turn);
+    take_least(known->second.bulk, one.bulk);
+    take_least(known->second.small, one.small);
+  }
+  advance_epoch(job, turn);
+}
+
+void CoordinatorCore::on_entered(Peer& peer, const wire::Entered& message, Turn& turn) {
+  const auto found = jobs_.find(message.job);
+  if (found == jobs_.end()) return;
+  Job& job = *found->second;
+  if (!job.change || job.change->epoch != message.epoch) return;
+  job.change->unentered.erase(peer.id);
+  advance_epoch(job, turn);
+}
+
+void CoordinatorCore::advance_epoch(Job& job, Turn& turn) {
+  Change& change = *job.change;
+  if (!change.unreported.empty()) return;
+  if (!std::exchange(change.entering, true)) {
+    change.unentered = {job.reducers.begin(), job.reducers.end()};
+    send_reducers(job, wire::Enter{job.name, change.epoch}, turn);
+  }
+  if (change.unentered.empty()) commit_epoch(job, turn);
+}
+
+void CoordinatorCore::commit_epoch(Job& job, Turn& turn) {
+  const Change change = std::move(*job.change);
+  job.change.reset();
+  // What a member that has closed it contributed cannot be had again.
+  std::vector<std::uint16_t> open;
+  for (const auto& [id, communicator] : job.communicators)
+    if (!communicator.failed && communicator.closed != 0) open.push_back(id);
+  for (const std::uint16_t id : open)
+    fail_communicator(
+        job, id, {Code::reducer_lost, job.last_error + "; a rank that has closed the communicator is needed to go on"},
+        {}, turn);
+  job.record.epoch = change.epoch;
+  wire::Commit commit{change.epoch, job.record.reducers, {}};
+  for (const auto& [id, least] : change.least)
+    if (const auto found = job.communicators.find(id); found != job.communicators.end() && !found->second.failed)
+      commit.least.push_back(least);
+  ++changes_;
+  ++counters_.epochs_opened;
+  note(log::Level::info,
+       "job '" + job.name + "' is in epoch " + std::to_string(change.epoch.count()) + " with " +
+           std::to_string(job.record.reducers.size()) + " reducers",
+       turn);
+  send_workers(job, std::move(commit), turn);
+}
+
+}  // namespace redsum::server
