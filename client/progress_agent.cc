@@ -198,13 +198,15 @@ void ProgressAgent::pump(Communicator& communicator) {
       continue;
     }
     Call& call = *communicator.calls.find(send.sequence)->second;
-    if ((call.rollback || communicator.core->keeps()) &&
-        overwrites_input(call, send.header.element_offset, send.result_elements) &&
-        !keep_backup(call, send.header.chunk, send.header.element_offset, send.result_elements))
-      return end(communicator, no_backup(send.sequence), Origin::here);
+    const Backup backup = backup_of(communicator, call, send);
+    const bool as_it_lies =
+        as_on_wire(call, send.header) && contiguous_input(call, send.header.element_offset, send.elements);
+    bool kept = backup.elements == 0 || as_it_lies || keep_backup(call, send.header.chunk, backup);
     const ConstBytes payload = payload_of(communicator, call, send);
     redirect(communicator, call, send);
     if (lane.open) transport_->deposit(lane.id, send.header, payload);
+    if (backup.elements != 0 && as_it_lies) kept = keep_backup(call, send.header.chunk, backup);
+    if (!kept) return end(communicator, no_backup(send.sequence), Origin::here);
   }
 }
 
@@ -213,8 +215,7 @@ void ProgressAgent::pump(Communicator& communicator) {
 ConstBytes ProgressAgent::payload_of(Communicator& communicator, Call& call, const ChunkSend& send) {
   const wire::Header& header = send.header;
   if (send.elements == 0) return {};
-  const wire::CallDescription& description = call.description;
-  if (description.wire_dtype == description.dtype && !header.has(wire::kFlagScaled) && !send.have) {
+  if (as_on_wire(call, header) && !send.have) {
     if (!call.backups.empty() && call.backups[header.chunk]) return {call.backups[header.chunk], header.payload_bytes};
     if (const std::byte* input = contiguous_input(call, header.element_offset, send.elements))
       return {input, header.payload_bytes};

@@ -151,7 +151,12 @@ class ProgressAgent final : public transport::LaneSink {
   void pump(Communicator& communicator);
   ConstBytes payload_of(Communicator& communicator, Call& call, const ChunkSend& send);
   static Status no_backup(Sequence sequence);
-  bool keep_backup(Call& call, std::uint32_t chunk, std::uint64_t offset, std::uint64_t elements);
+  static bool as_on_wire(const Call& call, const wire::Header& header);
+  struct Backup {
+    std::uint64_t offset = 0, elements = 0;  // 0: none
+  };
+  static Backup backup_of(const Communicator& communicator, const Call& call, const ChunkSend& send);
+  bool keep_backup(Call& call, std::uint32_t chunk, const Backup& backup);
   void redirect(Communicator& communicator, const Call& call, const ChunkSend& send);
   static void compose(const Call& call, const wire::Header& header, std::uint64_t elements, std::byte* to);
   void deliver(Communicator& communicator, const ChunkResult& result, const std::byte* payload);

@@ -13,8 +13,25 @@ Status ProgressAgent::no_backup(Sequence sequence) {
                                         " keeps of its input; set no_rollback or use other memory for the output"};
 }
 
+// Whether the payload of this contribution is the input as it lies in memory.
+bool ProgressAgent::as_on_wire(const Call& call, const wire::Header& header) {
+  return call.description.wire_dtype == call.description.dtype && !header.has(wire::kFlagScaled);
+}
+
+// What of a chunk's input is copied aside when it goes out. Of a call's last chunks the copy that keep() wants is made
+// here already: now other chunks are under way, at the call's end everybody waits.
+ProgressAgent::Backup ProgressAgent::backup_of(const Communicator& communicator, const Call& call,
+                                               const ChunkSend& send) {
+  const bool keeps = communicator.core->keeps();
+  const std::uint64_t offset = send.header.element_offset;
+  if ((call.rollback || keeps) && overwrites_input(call, offset, send.result_elements))
+    return {offset, send.result_elements};
+  const bool stays = send.stays && call.description.kind != wire::Kind::broadcast && as_on_wire(call, send.header);
+  return {offset, stays ? send.elements : 0};
+}
+
 // Copies the chunk's input aside; true when that is done.
-bool ProgressAgent::keep_backup(Call& call, std::uint32_t chunk, std::uint64_t offset, std::uint64_t elements) {
+bool ProgressAgent::keep_backup(Call& call, std::uint32_t chunk, const Backup& backup) {
   if (call.backups.empty()) {
     call.backup_bytes =
         std::min(call.layout.most_elements(), call.description.count) * dtype_bytes(call.description.dtype);
@@ -25,9 +42,9 @@ bool ProgressAgent::keep_backup(Call& call, std::uint32_t chunk, std::uint64_t o
   block = blocks_.take(call.backup_bytes);
   if (!block) return false;
   if (call.description.kind == wire::Kind::broadcast)
-    save_in_place(call, offset, elements, block);
+    save_in_place(call, backup.offset, backup.elements, block);
   else
-    gather(call, offset, elements, call.description.dtype, block);
+    gather(call, backup.offset, backup.elements, call.description.dtype, block);
   return true;
 }
 

@@ -104,14 +104,12 @@ bool ProgressAgent::settled(CommunicatorId id) const {
 }
 
 bool ProgressAgent::keep(Communicator& communicator, Call& call) {
-  const wire::CallDescription& description = call.description;
   if (mutant("nothing_kept")) return true;
   for (const std::uint32_t chunk : communicator.core->unknown_chunks(call.sequence)) {
     const wire::Header header = communicator.core->contribution_of(call.sequence, chunk);
     if (header.payload_bytes == 0) continue;
     KeptChunk kept{nullptr, header.payload_bytes, header.payload_bytes};
-    const bool as_it_is = description.wire_dtype == description.dtype && !header.has(wire::kFlagScaled);
-    if (as_it_is && !call.backups.empty() && call.backups[chunk]) {
+    if (as_on_wire(call, header) && !call.backups.empty() && call.backups[chunk]) {
       kept.block = std::exchange(call.backups[chunk], nullptr);
       kept.block_bytes = call.backup_bytes;
     } else {

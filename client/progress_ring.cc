@@ -14,7 +14,7 @@ class ProgressAgent::RingOwner final : public RingPath::Owner {
   RingOwner(ProgressAgent& agent, Communicator& communicator) : agent_(agent), communicator_(communicator) {}
   Call& call_of(Sequence sequence) override { return *communicator_.calls.find(sequence)->second; }
   bool protect(Call& call, std::uint32_t chunk, std::uint64_t offset, std::uint64_t elements) override {
-    if (agent_.keep_backup(call, chunk, offset, elements)) return true;
+    if (agent_.keep_backup(call, chunk, {offset, elements})) return true;
     agent_.end(communicator_, no_backup(call.sequence), Origin::here);
     return false;
   }

@@ -37,7 +37,7 @@ def push(run):
     lint(run)
     if run.build("release"):
         run.command("demo", [ROOT / "dev", "demo"], limit_s=300)  # first: it fetches the digits that other tests use
-        run.ctest("unit, conformance, corpora (release)", "release", not_label="^(e2e|lab|lint|sim)$")
+        run.ctest("unit, conformance, corpora (release)", "release", not_label="^(e2e|lab|sim)$")
         run.ctest("processes (release)", "release", label="^e2e$", limit_s=900)
         run.ctest("processes in a lab of rate-limited networks (release)", "release", label="^lab$")
         simulate(run, "release", 2000)

@@ -48,7 +48,6 @@ CommunicatorCore::Placed CommunicatorCore::at(const Numbering& numbering, std::u
     placed.call = calls_.at(*numbering.numbers, given);
     if (placed.call) placed.chunk = static_cast<std::uint32_t>(given - placed.call->first_number);
   }
-  REDSUM_CHECK(placed.call != nullptr);
   return placed;
 }
 
@@ -103,9 +102,11 @@ bool CommunicatorCore::next_of(Numbering& numbering, ChunkSend& send) {
     const std::uint64_t number = map_.global(shard, progress.sent);
     if (number >= numbering.submitted()) continue;
     const Placed placed = at(numbering, number);
+    REDSUM_CHECK(placed.call);  // it stays at least until the result of this chunk is held
     if (!calls_.may_begin(*placed.call)) continue;
     const auto place = static_cast<std::uint16_t>(numbering.first_place + progress.sent % numbering.window);
     fill(placed, static_cast<std::uint16_t>(shard), place, send);
+    send.stays = keeps_ && placed.chunk + numbering.window * shards >= placed.call->chunks;
     ++progress.sent;
     return true;
   }
@@ -135,6 +136,7 @@ Result<ChunkResult> CommunicatorCore::on_result(std::uint16_t shard, const wire:
   const Placed placed = at(numbering, map_.global(shard, progress.held));
   PendingCall* const call = placed.call;
   const std::uint32_t chunk = placed.chunk;
+  REDSUM_CHECK(call);
   if (header.sequence != call->sequence) return refuse("sequence", header.sequence, call->sequence);
   if (header.chunk != chunk) return refuse("chunk", header.chunk, chunk);
   if (header.signature != call->signature) return refuse("signature", header.signature, call->signature);
@@ -162,6 +164,7 @@ std::optional<ChunkResult::Known> CommunicatorCore::learn(Numbering& numbering, 
   const std::uint64_t held = numbering.shards[shard].held;
   if (held <= numbering.window) return std::nullopt;
   const Placed placed = at(numbering, map_.global(shard, held - 1 - numbering.window));
+  REDSUM_CHECK(placed.call);  // this number of it was not known until now
   const ChunkResult::Known known{placed.call->sequence, placed.chunk};
   if (++placed.call->known == placed.call->chunks && placed.call->complete) calls_.forget(*placed.call);
   return known;
@@ -212,6 +215,10 @@ Status CommunicatorCore::rebase(Numbering& numbering, const std::vector<std::uin
   std::vector<Again> again;
   for (const Unfinished& one : unfinished) {
     const Placed placed = at(numbering, one.number);
+    if (!placed.call)
+      return {Code::protocol_error,
+              "a new epoch does number " + std::to_string(one.number) +
+                  " again, whose result all ranks hold as results said; a shard folded too early"};
     --placed.call->known;
     again.push_back({placed.call->sequence, placed.chunk, placed.have || one.held});
   }

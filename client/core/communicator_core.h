@@ -39,6 +39,7 @@ struct ChunkSend {
   std::uint64_t result_elements = 0;  // of the result that this rank will get; 0: one without payload
   bool again = false;                 // the call is complete here: the payload is what was kept of it
   bool have = false;                  // its result is held already: the call may end before the payload has been read
+  bool stays = false;                 // what it contributes is likely to be needed after the call's end
   wire::Header header;                // payload_bytes set; 0 with kFlagHeaderOnly where this rank has no payload
 };
 
@@ -82,7 +83,7 @@ class CommunicatorCore {
   void stop() { stopped_ = true; }  // nothing is sent until rebase()
   ShardProgress progress() const;
   // `below`: the least progress of all ranks on the shards of the epoch before; missing entries are 0. An error: it is
-  // more than this rank's own.
+  // more than this rank's own, or less than what results said before.
   Status rebase(Epoch epoch, const ShardProgress& below, std::span<const std::uint16_t> schedule, std::size_t shards);
   Epoch epoch() const { return epoch_; }
   bool keeps() const { return keeps_; }
@@ -130,7 +131,7 @@ class CommunicatorCore {
 
   bool next_of(Numbering& numbering, ChunkSend& send);
   void fill(const Placed& placed, std::uint16_t shard, std::uint16_t place, ChunkSend& send) const;
-  Placed at(const Numbering& numbering, std::uint64_t number);
+  Placed at(const Numbering& numbering, std::uint64_t number);  // call: nullptr where it is not here
   void begin_rounds(Numbering& numbering, std::size_t shards);
   Status rebase(Numbering& numbering, const std::vector<std::uint64_t>& below);
   std::optional<ChunkResult::Known> learn(Numbering& numbering, std::size_t shard);

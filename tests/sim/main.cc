@@ -4,6 +4,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <map>
+#include <optional>
 #include <string>
 
 #include "tests/sim/world.h"
@@ -14,33 +16,45 @@ namespace {
 
 using namespace redsum;
 
-constexpr const char* kMutants[] = {"fold_without_last",
-                                    "wrong_fold_order",
-                                    "window_too_large",
-                                    "staging_shared",
-                                    "redirect_kept",
-                                    "no_agreement",
-                                    "duplicate_counted",
-                                    "no_rollback",
-                                    "ring_window_too_large",
-                                    "ring_ends_unsent",
-                                    "exchange_window_too_large",
-                                    "exchange_held_early",
-                                    "exchange_ends_unsent",
-                                    "max_progress",
-                                    "keep_old_epoch",
-                                    "nothing_kept"};
+// A deliberate fault in the code, the fault of the world that shows it ("any": as seeds draw them), and which of the
+// world's checkers sees it.
+struct Mutant {
+  const char* name;
+  const char* fault;
+  const char* checker;
+};
+
+constexpr Mutant kMutants[] = {
+    {"fold_without_last", "any", "bits"},
+    {"wrong_fold_order", "any", "bits"},
+    {"window_too_large", "any", "error"},
+    {"staging_shared", "any", "bits"},
+    {"redirect_kept", "any", "bits"},
+    {"no_agreement", "mismatch", "agreement"},
+    {"duplicate_counted", "duplicate", "bits"},
+    {"no_rollback", "kill_worker", "input"},
+    {"ring_window_too_large", "any", "error"},
+    {"ring_ends_unsent", "any", "bits"},
+    {"exchange_window_too_large", "any", "error"},
+    {"exchange_held_early", "any", "error"},
+    {"exchange_ends_unsent", "any", "bits"},
+    {"max_progress", "kill_reducer", "error"},
+    {"keep_old_epoch", "kill_reducer", "error"},
+    {"nothing_kept", "kill_reducer", "error"},
+};
 
 struct Arguments {
   std::uint64_t first = 0, seeds = 200;
   double seconds = 0;
-  bool verbose = false, coverage = true;
+  bool verbose = false;
   std::string mutant;
+  std::optional<sim::Fault> fault;
 };
 
 int usage() {
-  std::fprintf(stderr, "usage: sim [--seeds N] [--seed S] [--seconds T] [--mutant NAME|all] [-v]\nmutants:");
-  for (const char* name : kMutants) std::fprintf(stderr, " %s", name);
+  std::fprintf(stderr,
+               "usage: sim [--seeds N] [--seed S] [--seconds T] [--fault NAME] [--mutant NAME|all] [-v]\nmutants:");
+  for (const Mutant& mutant : kMutants) std::fprintf(stderr, " %s", mutant.name);
   std::fprintf(stderr, "\n");
   return 2;
 }
@@ -56,7 +70,10 @@ bool parse(int argc, char** argv, Arguments& arguments) {
       arguments.first = std::strtoull(argv[++i], nullptr, 10);
     else if (is("--seconds"))
       arguments.seconds = std::strtod(argv[++i], nullptr), arguments.seeds = ~0ull;
-    else if (is("--mutant"))
+    else if (is("--fault")) {
+      arguments.fault = sim::fault_of(argv[++i]);
+      if (!arguments.fault) return false;
+    } else if (is("--mutant"))
       arguments.mutant = argv[++i];
     else if (std::strcmp(argv[i], "-v") == 0)
       arguments.verbose = true;
@@ -68,6 +85,7 @@ bool parse(int argc, char** argv, Arguments& arguments) {
 
 struct Outcome {
   std::uint64_t run = 0, broken = 0, hash = 0;
+  std::map<std::string, std::uint64_t> by_checker;
 };
 
 Outcome run_seeds(const Arguments& arguments, sim::Coverage& coverage, bool report) {
@@ -78,31 +96,38 @@ Outcome run_seeds(const Arguments& arguments, sim::Coverage& coverage, bool repo
         std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count() > arguments.seconds)
       break;
     try {
-      sim::World world(seed, coverage, arguments.verbose);
+      sim::World world(seed, coverage, arguments.verbose, arguments.fault);
       world.run();
       outcome.hash = outcome.hash * 1099511628211ull ^ world.trace_hash();
     } catch (const sim::Broken& broken) {
       if (report && outcome.broken < 10)
         std::printf("seed %llu: %s\n", static_cast<unsigned long long>(seed), broken.what());
       ++outcome.broken;
+      ++outcome.by_checker[broken.checker];
     }
   }
   return outcome;
 }
 
-// Each mutant must be caught in at least 1 % of the seeds.
-int run_mutants([[maybe_unused]] const Arguments& arguments) {
+// Its checker must see each mutant in at least 1 % of the seeds.
+int run_mutants([[maybe_unused]] Arguments arguments) {
 #ifdef REDSUM_MUTANTS
   int missed = 0, tried = 0;
-  for (const char* name : kMutants) {
-    if (arguments.mutant != "all" && arguments.mutant != name) continue;
+  const std::optional<sim::Fault> asked = arguments.fault;
+  for (const Mutant& mutant : kMutants) {
+    if (arguments.mutant != "all" && arguments.mutant != mutant.name) continue;
     ++tried;
-    active_mutant = name;
+    active_mutant = mutant.name;
+    arguments.fault = asked ? asked : sim::fault_of(mutant.fault);
     sim::Coverage coverage;
-    const Outcome outcome = run_seeds(arguments, coverage, arguments.mutant != "all");
-    const bool caught = outcome.broken * 100 >= outcome.run;
-    std::printf("mutant %-18s %s in %llu of %llu seeds\n", name, caught ? "caught" : "MISSED",
-                static_cast<unsigned long long>(outcome.broken), static_cast<unsigned long long>(outcome.run));
+    Outcome outcome = run_seeds(arguments, coverage, arguments.mutant != "all");
+    const bool caught = outcome.by_checker[mutant.checker] * 100 >= outcome.run;
+    std::printf("mutant %-25s %s in %llu of %llu seeds, fault %s:", mutant.name, caught ? "caught" : "MISSED",
+                static_cast<unsigned long long>(outcome.by_checker[mutant.checker]),
+                static_cast<unsigned long long>(outcome.run), mutant.fault);
+    for (const auto& [checker, count] : outcome.by_checker)
+      std::printf(" %s %llu", checker.c_str(), static_cast<unsigned long long>(count));
+    std::printf("\n");
     missed += !caught;
   }
   active_mutant = "";

@@ -64,10 +64,17 @@ const char* fault_name(Fault fault) {
   return kNames[static_cast<int>(fault)];
 }
 
-World::World(std::uint64_t seed, Coverage& coverage, bool verbose)
+std::optional<Fault> fault_of(std::string_view name) {
+  for (int fault = 0; fault < kFaultCount; ++fault)
+    if (name == fault_name(static_cast<Fault>(fault))) return static_cast<Fault>(fault);
+  return std::nullopt;
+}
+
+World::World(std::uint64_t seed, Coverage& coverage, bool verbose, std::optional<Fault> fault)
     : net_(seed), random_(net_.random()), coverage_(coverage), verbose_(verbose), core_(options_) {
   fault_ = random_.chance(35) ? Fault::none : static_cast<Fault>(random_.below(kFaultCount));
   if (random_.chance(20)) fault_ = Fault::kill_reducer;
+  if (fault) fault_ = *fault;
   build();
 }
 
@@ -141,6 +148,9 @@ void World::build() {
     worker->endpoint->on_wake([this, p = worker.get()] { run_agent(*p); });
     workers_.push_back(std::move(worker));
   }
+  // Where one lags behind, the others have completed calls that it needs them for again.
+  if (recovers && random_.chance(50))
+    net_.set_wake_delay(workers_[victim_]->endpoint->id(), 100 * kMicrosecond, 3 * kMillisecond);
 }
 
 void World::run_agent(Worker& worker) {
@@ -182,7 +192,7 @@ void World::fill_tensors(const PlannedCall& planned, std::uint32_t rank, Submitt
     const Status status = client::fill_parts({in + (scatters ? 0 : own), out + (scatters ? own : 0),
                                               planned.call.count / members, parts.empty() ? nullptr : parts.data()},
                                              rank, members, call);
-    if (!status) throw Broken("buffers are refused: " + status.to_string());
+    if (!status) throw Broken("harness", "buffers are refused: " + status.to_string());
     return;
   }
   std::uint64_t first = 0;
@@ -223,7 +233,7 @@ void World::fill_exchange(const PlannedCall& planned, std::uint32_t rank, const 
       status = planned.call.kind == wire::Kind::gather ? client::fill_gather(given, rank, members, call)
                                                        : client::fill_scatter(given, rank, members, call);
   }
-  if (!status) throw Broken("an exchange is refused: " + status.to_string());
+  if (!status) throw Broken("harness", "an exchange is refused: " + status.to_string());
 }
 
 // The next call of the script that is this worker's business.
@@ -388,7 +398,7 @@ void World::run() {
           [this] { inject_when_running(); });
   constexpr DurationNs kLimit = 120 * kSecond;
   if (!net_.run_until([this] { return finished(); }, net_.now() + kLimit))
-    throw Broken("not finished after 120 s of virtual time");
+    throw Broken("end", "not finished after 120 s of virtual time");
   check();
   leave_and_check();
   coverage_.add(std::string("fault ") + fault_name(fault_));

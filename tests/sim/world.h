@@ -5,9 +5,12 @@
 #pragma once
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <stdexcept>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "client/progress_agent.h"
@@ -18,8 +21,11 @@
 
 namespace redsum::sim {
 
+// `checker`: which of the world's promises it is: bits, error, input, once, agreement, end, leak; else "harness".
 struct Broken : std::runtime_error {
-  using std::runtime_error::runtime_error;
+  Broken(std::string checker_name, const std::string& text)
+      : std::runtime_error(checker_name + ": " + text), checker(std::move(checker_name)) {}
+  std::string checker;
 };
 
 enum class Fault {
@@ -37,6 +43,7 @@ enum class Fault {
 };
 inline constexpr int kFaultCount = 11;
 const char* fault_name(Fault fault);
+std::optional<Fault> fault_of(std::string_view name);
 
 struct Coverage {
   std::map<std::string, std::uint64_t> counts;
@@ -45,7 +52,8 @@ struct Coverage {
 
 class World {
  public:
-  World(std::uint64_t seed, Coverage& coverage, bool verbose);
+  // `fault`: instead of one that the seed draws.
+  World(std::uint64_t seed, Coverage& coverage, bool verbose, std::optional<Fault> fault = std::nullopt);
   ~World();
   void run();  // throws Broken
   std::uint64_t trace_hash() const { return net_.trace_hash(); }

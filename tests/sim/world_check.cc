@@ -35,7 +35,7 @@ std::string World::name_of(const Worker& worker, const Submitted& submitted) con
 void World::on_end(Worker& worker, Submitted& submitted, const Status& status) {
   net_.trace(static_cast<std::uint64_t>(status.code()) * 31 + submitted.planned);
   say(name_of(worker, submitted) + " ends: " + status.to_string());
-  if (++submitted.completions != 1) throw Broken(name_of(worker, submitted) + " completed twice");
+  if (++submitted.completions != 1) throw Broken("once", name_of(worker, submitted) + " completed twice");
   coverage_.add(status.ok() ? "calls ok" : "calls failed");
   submitted.input_after = submitted.input;
   submitted.output_after = submitted.output;
@@ -44,7 +44,7 @@ void World::on_end(Worker& worker, Submitted& submitted, const Status& status) {
     std::fill(submitted.output.begin(), submitted.output.end(), std::byte{0xEE});
   }
   if (status.ok() && !worker.closed[script_[submitted.planned].group].ok())
-    throw Broken(name_of(worker, submitted) + " completed after its communicator was closed");
+    throw Broken("error", name_of(worker, submitted) + " completed after its communicator was closed");
   leave_early(worker);
   if (script_[submitted.planned].wait_for_it)
     net_.at(net_.now() + static_cast<DurationNs>(random_.below(300)) * kMicrosecond,
@@ -82,23 +82,24 @@ void World::check_call(const Worker& worker, const Submitted& submitted) const {
   const PlannedCall& planned = script_[submitted.planned];
   const Status& status = submitted.call->status();
   const std::string name = name_of(worker, submitted);
-  if (submitted.completions != 1) throw Broken(name + " completed " + std::to_string(submitted.completions) + " times");
+  if (submitted.completions != 1)
+    throw Broken("once", name + " completed " + std::to_string(submitted.completions) + " times");
   if (!status.ok()) {
     const bool never_created = planned.group == 1 && worker.group_ids[1] == 0xFFFF && status.code() == Code::closed;
     if (!never_created && !error_is_right(status, planned))
-      throw Broken(name + " ended with the wrong error: " + status.to_string());
+      throw Broken("error", name + " ended with the wrong error: " + status.to_string());
     // The other ranks' parts of an all_gather in place are output only.
     const bool part_only = planned.call.kind == wire::Kind::all_gather;
     const PartBytes part = part_of(planned, members_of(planned.group), rank_in(planned.group, worker.rank));
     if (part_only ? !same(submitted.input_after, submitted.before, part) : submitted.input_after != submitted.before)
-      throw Broken(name + " failed and its input has changed");
+      throw Broken("input", name + " failed and its input has changed");
     return;
   }
   // Of an exchange, who has sent its part may be done.
   const bool exchange = wire::is_exchange(planned.call.kind);
   if (fault_ == Fault::mismatch && fault_done_ && submitted.planned == bad_call_ && members_of(planned.group) > 1 &&
       !exchange)
-    throw Broken(name + " succeeded although the ranks asked for different things");
+    throw Broken("agreement", name + " succeeded although the ranks asked for different things");
   const std::uint32_t rank = rank_in(planned.group, worker.rank);
   const bool is_root = planned.call.kind == wire::Kind::broadcast && planned.call.root == rank;
   if (fault_ == Fault::mismatch && submitted.planned == bad_call_) return;  // alone in its group with another op
@@ -113,16 +114,18 @@ void World::check_call(const Worker& worker, const Submitted& submitted) const {
   const PartBytes part = part_of(planned, members_of(planned.group), rank);
   if (part_only ? !same(got, expected, part) : got != expected) {
     std::size_t at = part_only ? part.first : 0;
-    while (got[at] == expected[at]) ++at;
-    throw Broken(name + " has wrong bits from byte " + std::to_string(at) + " of " + std::to_string(got.size()) +
-                 (planned.in_place ? " in place" : "") + (got[at] == submitted.before[at] ? ", as before" : ""));
+    while (at < got.size() && at < expected.size() && got[at] == expected[at]) ++at;
+    const bool as_before = at < got.size() && at < submitted.before.size() && got[at] == submitted.before[at];
+    throw Broken("bits", name + " has wrong bits from byte " + std::to_string(at) + " of " +
+                             std::to_string(got.size()) + (planned.in_place ? " in place" : "") +
+                             (as_before ? ", as before" : ""));
   }
   if (part_only && planned.in_place &&
       (!same(got, submitted.before, {0, part.first}) || !same(got, submitted.before, {part.end, got.size()})))
-    throw Broken(name + " wrote other ranks' parts");
-  if (!planned.in_place && submitted.input_after != submitted.before) throw Broken(name + " wrote its input");
+    throw Broken("bits", name + " wrote other ranks' parts");
+  if (!planned.in_place && submitted.input_after != submitted.before) throw Broken("input", name + " wrote its input");
   const std::uint32_t took_part = planned.call.kind == wire::Kind::send ? 2 : members_of(planned.group);
-  if (submitted.call->contributors() != took_part) throw Broken(name + " counts other contributors");
+  if (submitted.call->contributors() != took_part) throw Broken("once", name + " counts other contributors");
 }
 
 void World::check() {
@@ -134,7 +137,8 @@ void World::check() {
                          (fault_ == Fault::silent_worker && (code == Code::peer_lost || code == Code::timeout)) ||
                          (fault_ == Fault::kill_reducer && code == Code::reducer_lost);
       if (!right || !fault_done_)
-        throw Broken("rank " + std::to_string(worker->rank) + " cannot join: " + worker->join_error.to_string());
+        throw Broken("error",
+                     "rank " + std::to_string(worker->rank) + " cannot join: " + worker->join_error.to_string());
       coverage_.add("join refused");
     }
     if (!worker->alive || worker->silent) continue;
@@ -150,7 +154,7 @@ void World::leave(Worker& worker) {
   }
   worker.agent->close_communicator(CommunicatorId(0), {Code::closed, "leaving"});
   to_coordinator(worker.to_coordinator, worker.peer, wire::Leave{worker.sequences[0]});
-  if (worker.agent->busy()) throw Broken("rank " + std::to_string(worker.rank) + " is busy after closing");
+  if (worker.agent->busy()) throw Broken("end", "rank " + std::to_string(worker.rank) + " is busy after closing");
 }
 
 // A rank that has all its results may go while others still wait for theirs.
@@ -189,7 +193,8 @@ void World::leave_and_check() {
         if (reducer->alive && !shard.agent->jobs().empty()) return false;
     return core_.jobs().empty();
   };
-  if (!net_.run_until(empty, net_.now() + 30 * kSecond)) throw Broken("the job is still known after everybody left");
+  if (!net_.run_until(empty, net_.now() + 30 * kSecond))
+    throw Broken("leak", "the job is still known after everybody left");
 }
 
 }  // namespace redsum::sim

@@ -186,7 +186,7 @@ void World::on_message(Worker& worker, const wire::Message& message) {
     std::vector<std::uint32_t> everybody(world_size_);
     std::iota(everybody.begin(), everybody.end(), 0u);
     if (!worker.agent->open_communicator(CommunicatorId(0), Rank(worker.rank), everybody).ok())
-      throw Broken("no memory");
+      throw Broken("harness", "no memory");
     worker.joined = true;
     worker.group_open[0] = true;
     to_coordinator(worker.to_coordinator, worker.peer, wire::Ready{});
@@ -197,7 +197,7 @@ void World::on_message(Worker& worker, const wire::Message& message) {
     coverage_.add("communicator created");
     const Status status =
         worker.agent->open_communicator(CommunicatorId(created->communicator), Rank(rank_in(1, worker.rank)), sub_);
-    if (!status) throw Broken(status.to_string());
+    if (!status) throw Broken("harness", status.to_string());
     worker.group_ids[1] = created->communicator;
     worker.group_open[1] = true;
     submit_next(worker);
@@ -250,7 +250,7 @@ void World::on_message(ReducerProcess& reducer, const wire::Message& message) {
       for (Shard& shard : reducer.shards) {
         const Status status = shard.agent->open_communicator(
             communicator->job, CommunicatorId(communicator->communicator), communicator->members);
-        if (!status) throw Broken(status.to_string());
+        if (!status) throw Broken("harness", status.to_string());
       }
     }
     to_coordinator(reducer.to_coordinator, reducer.peer, answer);

@@ -109,11 +109,13 @@ TEST_F(ToolsWithPool, PerfReplaysAModel) {
 }
 
 TEST_F(ToolsWithPool, AReducerThatDiesIsReportedWithItsLastLines) {
-  // The worker kills the reducer (a child of the launcher, as the worker is), and is content with the consequences.
+  // The worker kills the reducer (a child of the launcher, as the worker is), waits until it has ended with all its
+  // threads, and is content with the consequences.
   const std::string script =
       "for p in $(cat /proc/$PPID/task/$PPID/children); do "
       "if tr '\\0' ' ' < /proc/$p/cmdline | grep -q -- '--role [r]educer'; then kill -9 $p; "
-      "while ! grep -q '^State:.Z' /proc/$p/status; do sleep 0.01; done; fi; done; echo survived";
+      "while ! grep -q '^State:.Z' /proc/$p/status || ! grep -q '^Threads:.1$' /proc/$p/status; do sleep 0.01; done; "
+      "fi; done; echo survived";
   const Result result = run(1, 1, {"/bin/sh", "-c", script});
   EXPECT_EQ(result.out, "[0] survived\n");
   EXPECT_THAT(result.err, HasSubstr("reducer 0 (pid "));
