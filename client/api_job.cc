@@ -131,10 +131,10 @@ redsum_status redsum_comm_close(redsum_comm* comm) {
     if (!comm) return {};
     std::unique_ptr<redsum_comm> owner(comm);
     for (const CallPtr& call : owner->pending) call->wait_until(call->deadline + kSecond);
-    owner->job->wait_settled(owner->id, owner->job->options().operation_timeout);
-    if (owner->world)
+    if (owner->world) {
       owner->job->leave(owner->next_sequence);
-    else
+      stay_until_over(std::move(owner->job));
+    } else
       owner->job->close_communicator(owner->id, owner->next_sequence);
     return {};
   });

@@ -167,6 +167,11 @@ void Job::on_message(const wire::Message& message) {
   if (const auto* m = std::get_if<wire::Describe>(&message)) return handle(*m);
   if (const auto* m = std::get_if<wire::Prepare>(&message)) return handle(*m);
   if (const auto* m = std::get_if<wire::Commit>(&message)) return handle(*m);
+  if (const auto* m = std::get_if<wire::CloseCommunicator>(&message))
+    return progress_thread_.loop().post([this, id = CommunicatorId(m->communicator)] {
+      worker_.progress.close_communicator(id, {Code::closed, "the communicator was closed"});
+    });
+  if (std::holds_alternative<wire::CloseJob>(message)) return set_over();
   if (const auto* m = std::get_if<wire::Created>(&message))
     return finish_create(m->request, CommunicatorId(m->communicator));
   if (const auto* m = std::get_if<wire::CreateFailed>(&message))
@@ -280,16 +285,6 @@ Job::Pool Job::pool() const {
   return pool_;
 }
 
-bool Job::wait_settled(CommunicatorId id, DurationNs limit) {
-  const TimeNs until = monotonic_now() + limit;
-  for (;;) {
-    bool settled = true;
-    progress_thread_.call([&] { settled = worker_.progress.settled(id); });
-    if (settled || monotonic_now() >= until) return settled;
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-}
-
 void Job::beat() {
   if (!connection_) return;
   const TimeNs now = monotonic_now();
@@ -314,6 +309,7 @@ void Job::coordinator_lost(const Status& why) {
 // Everything of this job ends.
 void Job::end(const Status& why) {
   ended_ = true;
+  set_over();
   finish_join(why);
   while (!creations_.empty()) finish_create(creations_.begin()->first, failure(why));
   progress_thread_.loop().post([this, why] { worker_.progress.fail_all(why); });
@@ -350,30 +346,6 @@ void Job::finish_create(std::uint64_t request, Result<CommunicatorId> result) {
     if (!status) loop_.post([=, this] { send(wire::Fail{id.value, status.code(), status.text(), {}}); });
     done->set_value(status ? Result<CommunicatorId>(id) : failure(status));
   });
-}
-
-void Job::close_locally(CommunicatorId id) {
-  progress_thread_.call([&] {
-    worker_.progress.close_communicator(id, {Code::closed, "the communicator was closed while the call was pending"});
-  });
-}
-
-void Job::close_communicator(CommunicatorId id, std::uint64_t calls) {
-  close_locally(id);
-  loop_.post([this, id, calls] { send(wire::CloseCommunicator{"", id.value, calls}); });
-  std::lock_guard lock(closed_mutex_);
-  closed_.erase(id);
-}
-
-void Job::leave(std::uint64_t calls) {
-  close_locally(CommunicatorId(0));
-  // Other communicators end with the job: a call that still waits in one of them would wait for its limit.
-  progress_thread_.call([&] {
-    worker_.progress.fail_all({Code::closed, "the job was left: its world communicator was closed"});
-  });
-  loop_.post([this, calls] { send(wire::Leave{calls}); });
-  // Results of this worker's reducer may still be on their way to the others.
-  if (own_reducer_ && !ended_) own_reducer_->wait_until_idle(options_.operation_timeout);
 }
 
 Status Job::closed(CommunicatorId id) const {

@@ -4,6 +4,7 @@
 // any thread.
 #pragma once
 #include <atomic>
+#include <condition_variable>
 #include <future>
 #include <map>
 #include <memory>
@@ -33,15 +34,15 @@ class Job {
     std::uint32_t reducers = 0, shards = 0;
   };
   Pool pool() const;  // of the epoch now
-  // Waits until nothing is left of the communicator that other ranks need; false: not within `limit`.
-  bool wait_settled(CommunicatorId id, DurationNs limit);
 
   // A communicator of these ranks of the job, in that order; all of them call. Blocks, at most options.connect_timeout.
   Result<CommunicatorId> create(const std::vector<std::uint32_t>& members);
   // This rank took part in `calls` calls and takes part in no more. Pending ones end with closed.
   void close_communicator(CommunicatorId id, std::uint64_t calls);
-  // Tells the coordinator that going is no loss. `calls`: of the world communicator.
+  // Tells the coordinator that going is no loss. `calls`: of the world communicator. Until the job is over other ranks
+  // may need what this one contributed: keep the object so long (stay_until_over()).
   void leave(std::uint64_t calls);
+  bool wait_over(DurationNs limit) const;  // after leave()
 
   Status closed(CommunicatorId id) const;  // ok, or the error that closed it; cheap while nothing is closed
   // Fills in who folds the call. unsupported where it needs lanes between workers and some member takes none.
@@ -72,7 +73,7 @@ class Job {
   };
 
   void set_pool(Epoch epoch, const std::vector<wire::ReducerInfo>& reducers);
-  void close_locally(CommunicatorId id);
+  void set_over();
 
   // -- control thread
   void begin();
@@ -133,7 +134,14 @@ class Job {
   std::map<CommunicatorId, Status> closed_;
   std::atomic<bool> any_closed_{false};
   std::atomic<bool> ended_{false};  // the whole job, by an error
+  mutable std::mutex over_mutex_;
+  mutable std::condition_variable over_changed_;
+  bool over_ = false;  // nobody needs this worker any more
   std::thread thread_;
 };
+
+// Keeps a job that was left as long as others may need this worker, at most its operation_timeout; a process that ends
+// waits for that.
+void stay_until_over(std::shared_ptr<Job> job);
 
 }  // namespace redsum::client

@@ -124,7 +124,7 @@ void ProgressAgent::close_communicator(CommunicatorId id, const Status& pending)
 void ProgressAgent::end(Communicator& communicator, const Status& why, Origin origin) {
   if (communicator.closed.ok()) {
     communicator.closed = why;
-    reports_.on_closed(communicator.id, why, origin == Origin::here);
+    if (!communicator.retired) reports_.on_closed(communicator.id, why, origin == Origin::here);
     for (const LaneEnd& lane : lanes_)
       if (lane.open && communicator.core) transport_->hide(lane.id, communicator.id);
     if (communicator.ring) communicator.ring->close();
@@ -158,8 +158,9 @@ void ProgressAgent::fail_all(const Status& why) {
 
 void ProgressAgent::submit(CommunicatorId id, CallPtr call) {
   Communicator* communicator = find(id);
-  if (!communicator || !communicator->closed.ok()) {
-    call->complete(communicator ? communicator->closed : Status(Code::closed, "the communicator was closed"), 0);
+  if (!communicator || communicator->retired || !communicator->closed.ok()) {
+    const bool failed = communicator && !communicator->closed.ok();
+    call->complete(failed ? communicator->closed : Status(Code::closed, "the communicator was closed"), 0);
     return;
   }
   last_call_ = clock_();

@@ -77,6 +77,12 @@ class ProgressAgent final : public transport::LaneSink {
   void adopt_peer(CommunicatorId id, std::uint32_t rank, std::unique_ptr<transport::Link> link);
   void adopt_accepted(std::unique_ptr<transport::Link> link);
   void close_communicator(CommunicatorId id, const Status& pending);  // calls still pending end with that error
+  // This rank takes part in no more calls; what others may need of it in a new epoch stays until close_communicator().
+  // Where calls are pending it closes at once.
+  void retire(CommunicatorId id, const Status& pending);
+  // Retires the world; communicators that were not retired before end.
+  void leave(const Status& pending, const Status& others);
+  bool may_be_needed() const;  // something is retired and not closed
   // Closes one communicator (or all) with an error: pending calls end with it, inputs intact, later ones too.
   void fail(CommunicatorId id, const Status& why);
   void fail_all(const Status& why);
@@ -86,8 +92,6 @@ class ProgressAgent final : public transport::LaneSink {
   // -- epochs, as the coordinator orders them (progress_epoch.cc)
   std::vector<wire::CommunicatorProgress> prepare();
   void commit(const wire::Commit& order);
-  // Nothing of the communicator is left that other ranks wait for: closing it harms nobody.
-  bool settled(CommunicatorId id) const;
 
   void submit(CommunicatorId id, CallPtr call);
   const wire::CallDescription* describe(CommunicatorId id, Sequence sequence) const;  // of a pending call
@@ -128,6 +132,7 @@ class ProgressAgent final : public transport::LaneSink {
     std::vector<Bytes> redirects;       // by shard and place: the user's memory that awaits the place's next result
     std::map<Sequence, CallPtr> calls;  // pending
     Status closed;                      // not ok: what ended it
+    bool retired = false;
     TimeNs last_progress = 0, last_stall_report = 0;
     Sequence stalled_sequence = 0;
     std::vector<std::uint32_t> missing;  // as the coordinator said of stalled_sequence

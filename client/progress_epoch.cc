@@ -98,9 +98,24 @@ void ProgressAgent::commit(const wire::Commit& order) {
   log::info("epoch " + std::to_string(epoch_.count()) + " with " + std::to_string(reducers_.size()) + " reducers");
 }
 
-bool ProgressAgent::settled(CommunicatorId id) const {
-  const Communicator* communicator = find(id);
-  return !communicator || !communicator->core || !communicator->closed.ok() || communicator->core->settled();
+void ProgressAgent::retire(CommunicatorId id, const Status& pending) {
+  Communicator* communicator = find(id);
+  if (!communicator) return;
+  const bool may_be_needed = communicator->core && communicator->core->keeps() && !mutant("gone_when_left");
+  if (!may_be_needed || !communicator->closed.ok() || !communicator->calls.empty())
+    return close_communicator(id, pending);
+  communicator->retired = true;
+}
+
+bool ProgressAgent::may_be_needed() const {
+  return std::any_of(communicators_.begin(), communicators_.end(),
+                     [](const auto& one) { return one->retired && one->closed.ok(); });
+}
+
+void ProgressAgent::leave(const Status& pending, const Status& others) {
+  retire(CommunicatorId(0), pending);
+  for (auto& communicator : communicators_)
+    if (!communicator->retired && communicator->closed.ok()) end(*communicator, others, Origin::told);
 }
 
 bool ProgressAgent::keep(Communicator& communicator, Call& call) {

@@ -259,12 +259,4 @@ std::set<std::pair<Sequence, std::uint32_t>> CommunicatorCore::again() const {
   return chunks;
 }
 
-bool CommunicatorCore::settled() const {
-  if (stopped_) return false;
-  for (const Numbering* numbering : {&bulk_, &small_})
-    for (std::size_t shard = 0; shard < numbering->shards.size(); ++shard)
-      if (map_.global(shard, numbering->shards[shard].held) < numbering->again.size()) return false;
-  return true;
-}
-
 }  // namespace redsum::client

@@ -92,7 +92,6 @@ class CommunicatorCore {
   std::vector<std::uint32_t> unknown_chunks(Sequence sequence);
   wire::Header contribution_of(Sequence sequence, std::uint32_t chunk);
   std::set<std::pair<Sequence, std::uint32_t>> again() const;  // chunks that this epoch does again
-  bool settled() const;  // no rank waits for this one to contribute something again
 
   const PendingCalls& calls() const { return calls_; }
   void barriers_after(const UnderWay& others) { calls_.barriers_after(others); }

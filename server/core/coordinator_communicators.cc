@@ -152,7 +152,10 @@ void CoordinatorCore::close_member(Job& job, std::uint16_t id, std::uint32_t ran
   if (!member || communicator.calls_of[*member]) return;
   communicator.calls_of[*member] = calls;
   if (++communicator.closed < communicator.members.size()) return;
-  if (id != 0) send_reducers(job, wire::CloseCommunicator{job.name, id}, turn);  // that of the world ends with the job
+  if (id != 0) {  // that of the world ends with the job
+    send_reducers(job, wire::CloseCommunicator{job.name, id}, turn);
+    send_members(job, wire::CloseCommunicator{job.name, id}, turn);
+  }
   job.communicators.erase(id);
   ++changes_;
 }

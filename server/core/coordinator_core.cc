@@ -78,6 +78,8 @@ void CoordinatorCore::on_lost(PeerId id, const Status& why, TimeNs now, Coordina
 void CoordinatorCore::dispatch(Peer& peer, const wire::Message& message, Turn& turn) {
   if (std::holds_alternative<wire::Heartbeat>(message) || std::holds_alternative<wire::Ping>(message))
     return send(peer.id, message, turn);
+  if (const auto* progress = std::get_if<wire::Progress>(&message); progress && peer.lingers)
+    return on_progress(peer, *progress, turn);
   if (peer.gone) return;  // what it sent before it heard of the end
   const wire::Purpose purpose = peer.hello.purpose;
   const bool known = purpose == wire::Purpose::control_worker    ? dispatch_worker(peer, message, turn)
@@ -143,6 +145,7 @@ void CoordinatorCore::drop(PeerId id, const Status& why, Turn& turn) {
   const Peer& peer = node.mapped();
   ++changes_;
   if (peer.job) worker_gone(*peer.job, peer.hello.rank, why, turn);
+  if (peer.lingers) lingerer_gone(*peer.lingers, peer, why, turn);
   if (peer.reducer) reducer_gone(peer, why, turn);
 }
 

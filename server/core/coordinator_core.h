@@ -105,6 +105,7 @@ class CoordinatorCore {
     std::string address;
     TimeNs last_heard = 0;
     Job* job = nullptr;                     // a worker that has its place in a job
+    Job* lingers = nullptr;                 // a worker that has left this one
     bool gone = false;                      // a worker whose part is over: it left, or its job is forgotten
     std::optional<wire::Join> parked;       // waits until an ending job of the same name is forgotten,
     TimeNs parked_until = kNever;           // at most so long
@@ -149,6 +150,10 @@ class CoordinatorCore {
   void on_entered(Peer& peer, const wire::Entered& message, Turn& turn);
   void advance_epoch(Job& job, Turn& turn);
   void commit_epoch(Job& job, Turn& turn);
+  void send_members(const Job& job, wire::Message message, Turn& turn);  // workers, also those that have left
+  // Who has left stays until then.
+  void release_lingering(Job& job, const std::string& reason, Turn& turn);
+  void lingerer_gone(Job& job, const Peer& peer, const Status& why, Turn& turn);
 
   // -- the life of a job (coordinator_formation.cc)
   void on_join(Peer& peer, const wire::Join& message, Turn& turn);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Epochs after the first: a reducer of a running job is lost, and the job goes on with the others.
 #include <algorithm>
+#include <map>
 #include <utility>
 
 #include "server/core/coordinator_core.h"
@@ -54,17 +55,19 @@ void CoordinatorCore::open_epoch(Job& job, Turn& turn) {
   job.change->epoch = Epoch(options_.term, ++job.epochs);
   for (const roster::Seat& seat : job.seats)
     if (seat.state == roster::Seat::State::taken) job.change->unreported.insert(seat.peer);
+  job.change->unreported.insert(job.lingering.begin(), job.lingering.end());
   ++changes_;
-  send_workers(job, wire::Prepare{job.change->epoch}, turn);
+  send_members(job, wire::Prepare{job.change->epoch}, turn);
   advance_epoch(job, turn);
 }
 
 void CoordinatorCore::on_progress(Peer& peer, const wire::Progress& message, Turn& turn) {
-  Job& job = *peer.job;
+  Job& job = peer.lingers ? *peer.lingers : *peer.job;
   if (!job.change || job.change->epoch != message.epoch || job.change->unreported.erase(peer.id) == 0) return;
   for (const wire::CommunicatorProgress& one : message.communicators) {
     const auto communicator = job.communicators.find(one.communicator);
     if (communicator == job.communicators.end() || !communicator->second.rank_of(peer.hello.rank)) continue;
+    job.change->reported.emplace(one.communicator, peer.hello.rank);
     const auto [known, is_new] = job.change->least.emplace(one.communicator, one);
     if (is_new) continue;
     if (known->second.bulk.size() != one.bulk.size())
@@ -101,14 +104,19 @@ void CoordinatorCore::advance_epoch(Job& job, Turn& turn) {
 void CoordinatorCore::commit_epoch(Job& job, Turn& turn) {
   const Change change = std::move(*job.change);
   job.change.reset();
-  // What a member that has closed it contributed cannot be had again.
-  std::vector<std::uint16_t> open;
+  // Who has closed a communicator, or left the job, contributes again all the same, if it is still there.
+  std::map<std::uint16_t, std::string> missed;
   for (const auto& [id, communicator] : job.communicators)
-    if (!communicator.failed && communicator.closed != 0) open.push_back(id);
-  for (const std::uint16_t id : open)
-    fail_communicator(
-        job, id, {Code::reducer_lost, job.last_error + "; a rank that has closed the communicator is needed to go on"},
-        {}, turn);
+    for (std::size_t i = 0; i < communicator.members.size() && !communicator.failed; ++i) {
+      roster::Seat& seat = job.seats[communicator.members[i]];
+      const bool there = seat.state == roster::Seat::State::taken || job.lingering.contains(seat.peer);
+      seat.needed = seat.needed || seat.state == roster::Seat::State::left;
+      if (communicator.calls_of[i] && !(there && change.reported.contains({id, seat.worker.rank})))
+        missed.emplace(id, seat.text());
+    }
+  for (const auto& [id, who] : missed)
+    fail_communicator(job, id, {Code::reducer_lost, job.last_error + "; " + who + " is gone, and needed to go on"}, {},
+                      turn);
   job.record.epoch = change.epoch;
   wire::Commit commit{change.epoch, job.record.reducers, {}};
   for (const auto& [id, least] : change.least)
@@ -120,7 +128,38 @@ void CoordinatorCore::commit_epoch(Job& job, Turn& turn) {
        "job '" + job.name + "' is in epoch " + std::to_string(change.epoch.count()) + " with " +
            std::to_string(job.record.reducers.size()) + " reducers",
        turn);
-  send_workers(job, std::move(commit), turn);
+  send_members(job, std::move(commit), turn);
+}
+
+void CoordinatorCore::send_members(const Job& job, wire::Message message, Turn& turn) {
+  if (!job.lingering.empty()) turn.effects.sends.push_back({{job.lingering.begin(), job.lingering.end()}, message});
+  send_workers(job, std::move(message), turn);
+}
+
+void CoordinatorCore::release_lingering(Job& job, const std::string& reason, Turn& turn) {
+  for (const PeerId id : job.lingering) {
+    send(id, wire::CloseJob{job.name, reason}, turn);
+    if (Peer* peer = find(id)) peer->lingers = nullptr;
+  }
+  job.lingering.clear();
+}
+
+void CoordinatorCore::lingerer_gone(Job& job, const Peer& peer, const Status& why, Turn& turn) {
+  job.lingering.erase(peer.id);
+  if (job.change) {
+    job.change->unreported.erase(peer.id);
+    return advance_epoch(job, turn);
+  }
+  const roster::Seat& seat = job.seats[peer.hello.rank];
+  if (!seat.needed) return;
+  std::vector<std::uint16_t> open;
+  for (const auto& [id, communicator] : job.communicators)
+    if (!communicator.failed && communicator.rank_of(peer.hello.rank)) open.push_back(id);
+  for (const std::uint16_t id : open)
+    fail_communicator(
+        job, id,
+        {Code::peer_lost, seat.text() + ", which had left the job and was still needed, is lost: " + why.text()},
+        {*job.communicators.at(id).rank_of(peer.hello.rank)}, turn);
 }
 
 }  // namespace redsum::server

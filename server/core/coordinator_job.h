@@ -8,6 +8,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "server/core/waiting_calls.h"
@@ -37,6 +38,7 @@ struct Seat {
   std::string address;
   wire::JobSettings asked;
   bool ready = false;
+  bool needed = false;  // it has left, and an epoch began with it: others may wait for what it contributes again
   std::string text() const {
     return "rank " + std::to_string(worker.rank) + " (" + worker.host + " at " + address + ")";
   }
@@ -71,7 +73,8 @@ struct Change {
   Epoch epoch;
   std::set<PeerId> unreported, unentered;
   bool entering = false;
-  std::map<std::uint16_t, wire::CommunicatorProgress> least;  // of those that have reported
+  std::set<std::pair<std::uint16_t, std::uint32_t>> reported;  // communicator and rank in the job
+  std::map<std::uint16_t, wire::CommunicatorProgress> least;   // of those that have reported
 };
 
 // A worker's lane to a reducer broke. At that time the reducer is given up for the job, unless it is declared lost
@@ -104,6 +107,7 @@ struct Job {
   std::set<Incarnation> lost_reducers;  // that it had and goes on without
   std::uint32_t epochs = 1;             // numbers given out, also those that nobody entered
   std::optional<Change> change;
+  std::set<PeerId> lingering;  // workers that have left, and stay for what others may need of them
 };
 
 }  // namespace roster

@@ -32,6 +32,10 @@ void CoordinatorCore::on_leave(Peer& peer, const wire::Leave& message, Turn& tur
   seat.state = Seat::State::left;
   seat.ready = true;  // nobody waits for its lanes
   ++job.left;
+  if (job.state == JobState::running) {
+    job.lingering.insert(peer.id);
+    peer.lingers = &job;
+  }
   const Status why(Code::peer_lost, seat.text() + " has left the job");
   for (auto it = job.creations.begin(); it != job.creations.end();) {
     const auto creation = it++;
@@ -42,10 +46,6 @@ void CoordinatorCore::on_leave(Peer& peer, const wire::Leave& message, Turn& tur
     if (communicator.rank_of(rank)) open.push_back(id);
   for (const std::uint16_t id : open) close_member(job, id, rank, id == 0 ? message.calls : 0, turn);
   run_if_ready(job, turn);
-  if (job.change) {
-    job.change->unreported.erase(peer.id);
-    advance_epoch(job, turn);
-  }
   forget_if_empty(job, turn);
 }
 
@@ -71,6 +71,7 @@ void CoordinatorCore::fail_job(Job& job, const Status& why, std::vector<std::uin
   job.deadline = turn.now + kFailedJobLinger;
   arm(job.deadline);
   job.creations.clear();
+  release_lingering(job, why.text(), turn);
   for (auto& [id, communicator] : job.communicators) communicator.waiting.clear();
   ++counters_.jobs_failed;
   ++changes_;
@@ -106,6 +107,7 @@ void CoordinatorCore::forget_if_empty(Job& job, Turn& turn) {
 
 void CoordinatorCore::forget(Job& job, const std::string& reason, Turn& turn) {
   close_at_reducers(job, reason, turn);
+  release_lingering(job, reason, turn);
   for (const Seat& seat : job.seats) {
     if (seat.state != Seat::State::taken) continue;
     Peer* peer = find(seat.peer);

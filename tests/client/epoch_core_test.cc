@@ -100,10 +100,8 @@ TEST(EpochCore, ACompleteCallIsContributedAgainForTheOthers) {
   Rig rig(2);
   rig.submit(0, 4);
   EXPECT_EQ(rig.run().size(), 4u);
-  EXPECT_TRUE(rig.core.settled());
   rig.submit(1, 1);  // and one that is not sent before the stop
   ASSERT_TRUE(rig.rebase(2, {{0, 1}, {0, 0}}, 1));
-  EXPECT_FALSE(rig.core.settled()) << "others wait for it";
   EXPECT_EQ(rig.core.again().size(), 4u);  // chunks 0, 2, 3 of call 0, chunk 0 of call 1
   std::vector<std::pair<Sequence, bool>> sent;
   for (std::vector<ChunkSend> all = rig.sends(); !all.empty(); all = rig.sends())
@@ -114,7 +112,6 @@ TEST(EpochCore, ACompleteCallIsContributedAgainForTheOthers) {
       EXPECT_EQ(result.elements, send.sequence == 1 ? 1024u : 0u);
     }
   EXPECT_EQ(sent, (std::vector<std::pair<Sequence, bool>>{{0, true}, {0, true}, {0, true}, {1, false}}));
-  EXPECT_TRUE(rig.core.settled());
 }
 
 TEST(EpochCore, TwoEpochsOneAfterTheOther) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A job whose reducers are lost goes on in new epochs: what the coordinator asks of whom, in which order.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "tests/server/coordinator_story.h"
@@ -7,6 +8,7 @@
 namespace redsum::server {
 namespace {
 
+using ::testing::HasSubstr;
 using wire::Commit;
 using wire::Enter;
 using wire::Entered;
@@ -108,19 +110,70 @@ TEST(CoordinatorEpoch, AReducerThatAWorkerCannotReachIsGivenUp) {
   EXPECT_EQ(story.last<Commit>(workers[0]).reducers[0].name, "r0");
 }
 
-TEST(CoordinatorEpoch, WhoLeavesOnTheWayIsNotWaitedForButMissed) {
+TEST(CoordinatorEpoch, WhoHasLeftContributesAgain) {
   Story story;
   const PeerId r0 = story.reducer("r0"), r1 = story.reducer("r1");
   const auto workers = story.running(2, {r0, r1});
+  story.say(workers[1], wire::Leave{3});
+  story.cut(r1, "connection closed");
+  const Epoch epoch = story.last<Prepare>(workers[1]).epoch;
+  story.say(workers[0], progress(epoch, {1, 1}, {0, 0}));
+  EXPECT_EQ(story.count<Enter>(r0), 0u);
+  story.say(workers[1], progress(epoch, {3, 3}, {0, 0}));
+  story.say(r0, Entered{"train", epoch});
+  EXPECT_EQ(story.count<Fail>(workers[0]), 0u);
+  EXPECT_EQ(story.last<Commit>(workers[1]).least.at(0).bulk, (std::vector<std::uint64_t>{1, 1}));
+  EXPECT_EQ(story.count<wire::CloseJob>(workers[1]), 0u);
+  story.say(workers[0], wire::Leave{3});
+  EXPECT_EQ(story.count<wire::CloseJob>(workers[1]), 1u) << "nobody needs it any more";
+}
+
+TEST(CoordinatorEpoch, WhoHasLeftAndGoneIsMissed) {
+  for (const bool reports : {false, true}) {
+    Story story;
+    const PeerId r0 = story.reducer("r0"), r1 = story.reducer("r1");
+    const auto workers = story.running(2, {r0, r1});
+    story.cut(r1, "connection closed");
+    const Epoch epoch = story.last<Prepare>(workers[0]).epoch;
+    story.say(workers[0], progress(epoch, {1, 1}, {0, 0}));
+    story.say(workers[1], wire::Leave{3});
+    if (reports) story.say(workers[1], progress(epoch, {3, 3}, {0, 0}));
+    story.cut(workers[1], "connection closed");
+    story.say(r0, Entered{"train", epoch});
+    const Fail fail = story.last<Fail>(workers[0]);
+    EXPECT_EQ(fail.communicator, 0u);
+    EXPECT_EQ(fail.code, Code::reducer_lost) << "what it contributed cannot be had again";
+    EXPECT_THAT(fail.text, HasSubstr("is gone, and needed to go on"));
+    EXPECT_TRUE(story.last<Commit>(workers[0]).least.empty());
+  }
+}
+
+TEST(CoordinatorEpoch, WhoIsNeededAfterItHasLeftIsNamedWhenItGoes) {
+  Story story;
+  const PeerId r0 = story.reducer("r0"), r1 = story.reducer("r1");
+  const auto workers = story.running(2, {r0, r1});
+  story.say(workers[1], wire::Leave{3});
   story.cut(r1, "connection closed");
   const Epoch epoch = story.last<Prepare>(workers[0]).epoch;
-  story.say(workers[0], progress(epoch, {1, 1}, {0, 0}));
-  story.say(workers[1], wire::Leave{3});
+  for (const PeerId worker : workers) story.say(worker, progress(epoch, {1, 1}, {0, 0}));
   story.say(r0, Entered{"train", epoch});
+  story.cut(workers[1], "connection closed");
   const Fail fail = story.last<Fail>(workers[0]);
-  EXPECT_EQ(fail.communicator, 0u);
-  EXPECT_EQ(fail.code, Code::reducer_lost) << "what the rank that left contributed cannot be had again";
-  EXPECT_TRUE(story.last<Commit>(workers[0]).least.empty());
+  EXPECT_EQ(fail.code, Code::peer_lost);
+  EXPECT_THAT(fail.text, HasSubstr("was still needed, is lost"));
+}
+
+TEST(CoordinatorEpoch, WhoClosedACommunicatorHearsWhenAllHave) {
+  Story story;
+  const PeerId r0 = story.reducer("r0"), r1 = story.reducer("r1");
+  const auto workers = story.running(2, {r0, r1});
+  for (const PeerId worker : workers) story.say(worker, wire::Create{7, {0, 1}});
+  const auto id = story.last<wire::OpenCommunicator>(r0).communicator;
+  for (const PeerId reducer : {r0, r1}) story.say(reducer, wire::Reserved{"train", id, 1000, Code::ok, ""});
+  story.say(workers[0], wire::CloseCommunicator{"", id, 2});
+  EXPECT_EQ(story.count<wire::CloseCommunicator>(workers[0]), 0u);
+  story.say(workers[1], wire::CloseCommunicator{"", id, 2});
+  for (const PeerId worker : workers) EXPECT_EQ(story.last<wire::CloseCommunicator>(worker).communicator, id);
 }
 
 TEST(CoordinatorEpoch, ACommunicatorThatIsBeingMadeIsMadeWithoutTheLostReducer) {

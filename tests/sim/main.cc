@@ -41,6 +41,7 @@ constexpr Mutant kMutants[] = {
     {"max_progress", "kill_reducer", "error"},
     {"keep_old_epoch", "kill_reducer", "error"},
     {"nothing_kept", "kill_reducer", "error"},
+    {"gone_when_left", "kill_reducer", "error"},
 };
 
 struct Arguments {

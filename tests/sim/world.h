@@ -73,7 +73,7 @@ class World {
     std::unique_ptr<SimEndpoint> endpoint;
     std::unique_ptr<transport::Transport> repeating;  // fault duplicate: deposits some frame twice
     server::PeerId peer;
-    bool alive = true, joined = false, silent = false, left = false;
+    bool alive = true, joined = false, silent = false, left = false, over = false;
     Status join_error;
     std::size_t next = 0;  // of the script
     Sequence sequences[2] = {0, 0}, own_sequences[2] = {0, 0};
@@ -130,10 +130,10 @@ class World {
   void on_end(Worker& worker, Submitted& submitted, const Status& status);
   void check();
   void check_call(const Worker& worker, const Submitted& submitted) const;
-  bool may_lose_reducers() const;
   bool error_is_right(const Status& status, const PlannedCall& planned) const;
   void leave(Worker& worker);
   void leave_early(Worker& worker);
+  void go(Worker& worker);
   void leave_and_check();
   std::string name_of(const Worker& worker, const Submitted& submitted) const;
   std::uint32_t members_of(std::size_t group) const;

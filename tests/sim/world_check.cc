@@ -51,11 +51,6 @@ void World::on_end(Worker& worker, Submitted& submitted, const Status& status) {
             [this, &worker] { submit_next(worker); });
 }
 
-// No reducer is left, the job had not begun, or a rank that is needed again has left.
-bool World::may_lose_reducers() const {
-  return !recoverable_ || std::any_of(workers_.begin(), workers_.end(), [](const auto& w) { return w->left; });
-}
-
 bool World::error_is_right(const Status& status, const PlannedCall& planned) const {
   switch (fault_) {
     case Fault::kill_worker:
@@ -63,9 +58,9 @@ bool World::error_is_right(const Status& status, const PlannedCall& planned) con
       return status.code() == Code::peer_lost &&
              status.text().find("rank " + std::to_string(victim_)) != std::string::npos;
     case Fault::kill_reducer:
-      return may_lose_reducers() && status.code() == Code::reducer_lost;
+      return !recoverable_ && status.code() == Code::reducer_lost;
     case Fault::cut_lane:  // of a shard, or between workers
-      return (may_lose_reducers() && status.code() == Code::reducer_lost) ||
+      return (!recoverable_ && status.code() == Code::reducer_lost) ||
              (peer_lanes_ && status.code() == Code::peer_lost);
     case Fault::duplicate:  // the sender's lane is ended; in a ring it is known who it was
       return status.code() == Code::reducer_lost || (peer_lanes_ && status.code() == Code::protocol_error);
@@ -148,11 +143,11 @@ void World::check() {
 
 void World::leave(Worker& worker) {
   if (worker.group_open[1] && worker.group_ids[1] != 0xFFFF) {
-    worker.agent->close_communicator(CommunicatorId(worker.group_ids[1]), {Code::closed, "leaving"});
+    worker.agent->retire(CommunicatorId(worker.group_ids[1]), {Code::closed, "leaving"});
     to_coordinator(worker.to_coordinator, worker.peer,
                    wire::CloseCommunicator{"", worker.group_ids[1], worker.sequences[1]});
   }
-  worker.agent->close_communicator(CommunicatorId(0), {Code::closed, "leaving"});
+  worker.agent->leave({Code::closed, "leaving"}, {Code::closed, "left"});
   to_coordinator(worker.to_coordinator, worker.peer, wire::Leave{worker.sequences[0]});
   if (worker.agent->busy()) throw Broken("end", "rank " + std::to_string(worker.rank) + " is busy after closing");
 }
@@ -165,13 +160,21 @@ void World::leave_early(Worker& worker) {
   if (member && !worker.group_open[1]) return;
   if (!done || fault_ == Fault::absent_rank || !random_.chance(30)) return;
   net_.at(net_.now() + static_cast<DurationNs>(random_.below(300)) * kMicrosecond, [this, &worker] {
-    if (!worker.agent->settled(CommunicatorId(0))) return;
-    if (worker.group_open[1] && !worker.agent->settled(CommunicatorId(worker.group_ids[1]))) return;
     if (!worker.alive || worker.silent || worker.left || !worker.closed[0].ok() || !worker.closed[1].ok()) return;
     coverage_.add("left early");
     worker.left = true;
     leave(worker);
+    if (!worker.agent->may_be_needed()) go(worker);
     run_agent(worker);
+  });
+}
+
+// Nobody needs the worker any more: its process ends.
+void World::go(Worker& worker) {
+  if (std::exchange(worker.over, true)) return;
+  net_.at(worker.to_coordinator + kMillisecond, [this, peer = worker.peer] {
+    core_.on_lost(peer, {Code::peer_lost, "end of file"}, net_.now(), effects_);
+    carry_out();
   });
 }
 
@@ -179,12 +182,10 @@ void World::leave_early(Worker& worker) {
 void World::leave_and_check() {
   for (const auto& worker : workers_) {
     if (!worker->alive || worker->silent) continue;
+    const bool lingers = worker->joined && worker->join_error.ok();
     if (worker->joined && !worker->left) leave(*worker);
     worker->left = true;
-    net_.at(worker->to_coordinator + kMillisecond, [this, p = worker.get()] {
-      core_.on_lost(p->peer, {Code::peer_lost, "end of file"}, net_.now(), effects_);
-      carry_out();
-    });
+    if (!lingers || !worker->agent->may_be_needed()) go(*worker);
   }
   net_.run_until(net_.now() + 20 * kMillisecond);  // what is under way arrives
   const auto empty = [this] {

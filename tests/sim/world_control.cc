@@ -86,7 +86,7 @@ void World::to_coordinator(TimeNs& last, server::PeerId from, wire::Message mess
 }
 
 void World::heartbeat(Worker& worker) {
-  if (!worker.alive || worker.silent || worker.left) return;
+  if (!worker.alive || worker.silent || worker.over) return;
   to_coordinator(worker.to_coordinator, worker.peer, wire::Heartbeat{1});
   net_.at(net_.now() + kSecond, [this, &worker] { heartbeat(worker); });
 }
@@ -229,6 +229,10 @@ void World::on_message(Worker& worker, const wire::Message& message) {
     coverage_.add("epochs committed at a worker");
     if (worker.agent->busy()) coverage_.add("epochs inside a call");
     worker.agent->commit(*commit);
+  } else if (const auto* gone = std::get_if<wire::CloseCommunicator>(&message)) {
+    worker.agent->close_communicator(CommunicatorId(gone->communicator), {Code::closed, "closed by all"});
+  } else if (std::holds_alternative<wire::CloseJob>(message)) {
+    go(worker);
   } else if (const auto* stalled = std::get_if<wire::Stalled>(&message)) {
     coverage_.add("stall answered");
     worker.agent->on_stalled(*stalled);

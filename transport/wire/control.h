@@ -104,7 +104,8 @@ struct Joined {
 };                // C>W  the job is formed; communicator 0 is the world; open your lanes
 struct Ready {};  // W>C  all lanes are open
 // W>C  every call of mine is done; my going is no loss. I took part in so many calls of the world and shall in no later
-// one; communicators that I have not closed before count as closed without any
+// one; communicators that I have not closed before count as closed without any. Until CloseJob I still say how far I am
+// and contribute again when an epoch asks for it
 struct Leave {
   std::uint64_t calls = 0;
 };
@@ -121,7 +122,8 @@ struct CreateFailed {
   Code code = Code::internal;
   std::string text;
 };  // C>W  that one only
-// W>C  one member is done (job empty): it took part in `calls` calls and shall in no later one; C>R  all are (calls 0)
+// W>C  one member is done (job empty): it took part in `calls` calls and shall in no later one, but keeps what it
+// contributed; C>R, C>W  all are (calls 0)
 struct CloseCommunicator {
   std::string job;
   std::uint16_t communicator = 0;
@@ -162,7 +164,7 @@ struct Reserved {
 struct CloseJob {
   std::string job;
   std::string reason;
-};                   // C>R
+};                   // C>R; C>W to a worker that has left: nobody needs it any more
 struct Draining {};  // R>C  take no new job here; I leave when the last one ended
 
 // -- epochs: a reducer of a running job is lost, the others go on
