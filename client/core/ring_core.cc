@@ -10,6 +10,8 @@
 namespace redsum::client {
 namespace {
 
+constexpr const char* kInUse = "place, which is in use,";
+
 Status refuse(CommunicatorId id, const char* what, std::uint64_t got, std::uint64_t wanted) {
   return {Code::protocol_error, "the rank before sent a frame on communicator " + std::to_string(id.value) + " whose " +
                                     what + " is " + std::to_string(got) + ", expected " + std::to_string(wanted)};
@@ -91,27 +93,39 @@ Status RingCore::on_frame(const wire::Header& header) {
 
 Status RingCore::on_partial(Numbering& numbering, std::uint64_t number, const wire::Header& header) {
   Slot& slot = numbering.slot(number);
-  if (slot.state == Slot::State::stuck) return {};
   const bool later = !slot.seen || header.sequence > slot.last_sequence ||
                      (header.sequence == slot.last_sequence && header.chunk > slot.last_chunk);
   if (!later) return refuse(id_, "chunk that has been here", header.chunk, slot.last_chunk + 1);
-  if (slot.state != Slot::State::idle) {
-    // Begun here as well: the ranks disagree about this number.
-    const PendingCall* call = calls_.at(*numbering.numbers, number);
-    if (slot.state != Slot::State::contributed || !call || call->signature == header.signature)
-      return refuse(id_, "place, which is in use,", header.place, header.place + 1u);
-    RingStep step;
-    describe(numbering, *call, number, step);
-    disagree(slot, header, step);
-    results_.push_back(step);
-    return {};
-  }
-  slot.state = Slot::State::arrived;
   slot.seen = true;
   slot.last_sequence = header.sequence;
   slot.last_chunk = header.chunk;
+  if (slot.state == Slot::State::stuck) return {};
+  if (slot.state != Slot::State::idle) return on_taken_place(numbering, number, header);
+  slot.state = Slot::State::arrived;
   slot.header = header;
   if (number < numbering.announced) numbering.ready.push_back(number);
+  return {};
+}
+
+// Of a number that begins here none may arrive: either earlier calls differ and the numbers of the rank before have
+// shifted, or it runs ahead of its window. One frame cannot tell which. The result of the number can: it comes only if
+// all ranks agree, and the rank before makes it, so whatever it put in that place before came too early. Where this
+// rank has gone on from a partial result, the next frame for the place comes behind its result, calls that differ or
+// not.
+Status RingCore::on_taken_place(Numbering& numbering, std::uint64_t number, const wire::Header& header) {
+  Slot& slot = numbering.slot(number);
+  const PendingCall* call = calls_.at(*numbering.numbers, number);
+  RingStep step;
+  if (call) describe(numbering, *call, number, step);
+  if (!call || slot.state != Slot::State::contributed || route_of(*call, step).position(rank_) != 0 ||
+      is_of(header, *call, step))
+    return refuse(id_, kInUse, header.place, header.place + 1u);
+  if (differs(header)) {
+    disagree(slot, header, step);
+    results_.push_back(step);
+  } else {
+    slot.contested = true;
+  }
   return {};
 }
 
@@ -135,6 +149,7 @@ Status RingCore::on_result(Numbering& numbering, std::uint64_t number, const wir
   if (step.nonfinite &&
       (!wire::reduces(call->description.kind) || (!dtype_is_float(dtype) && !dtype_is_complex(dtype))))
     return refuse(id_, "nonfinite flag", 1, 0);
+  if (slot.contested) return refuse(id_, kInUse, step.place, step.place + 1u);
   step.kind = RingStep::Kind::result;
   step.arrives = route.result_has_data(position);
   const std::uint64_t bytes = step.arrives ? step.piece.elements * dtype_bytes(dtype) : 0;
@@ -207,7 +222,7 @@ bool RingCore::next_arrived(Numbering& numbering, RingStep& step, Status& wrong)
 
 Status RingCore::check_arrived(const PendingCall& call, const RingRoute& route, const RingStep& step,
                                const wire::Header& header, bool& agrees) const {
-  agrees = header.sequence == call.sequence && header.chunk == step.chunk && header.signature == call.signature;
+  agrees = is_of(header, call, step);
   if (!agrees) return {};
   const std::uint32_t position = route.position(rank_);
   if (position == 0) return refuse(id_, "partial result, which begins here, sequence", header.sequence, 0);
@@ -220,11 +235,21 @@ Status RingCore::check_arrived(const PendingCall& call, const RingRoute& route, 
   return {};
 }
 
+bool RingCore::is_of(const wire::Header& header, const PendingCall& call, const RingStep& step) {
+  return header.sequence == call.sequence && header.chunk == step.chunk && header.signature == call.signature;
+}
+
+bool RingCore::differs(const wire::Header& header) {
+  const PendingCall* call = calls_.find(header.sequence);
+  return call && call->signature != header.signature;
+}
+
 // Nothing goes on in this slot. Only another signature of the same call names a call that differs: anything else is its
 // echo, numbers that have shifted.
 void RingCore::disagree(Slot& slot, const wire::Header& header, RingStep& step) {
   slot.state = Slot::State::stuck;
-  step.kind = header.sequence == step.sequence ? RingStep::Kind::disagree : RingStep::Kind::echo;
+  step.kind = differs(header) ? RingStep::Kind::disagree : RingStep::Kind::echo;
+  step.sequence = header.sequence;
 }
 
 bool RingCore::next_begun(Numbering& numbering, RingStep& step) {

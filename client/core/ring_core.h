@@ -29,8 +29,8 @@ struct RingStep {
   enum class Kind : std::uint8_t {
     contribute,  // add the own contribution to the partial result that lies in its place (first: begin one)
     result,      // a result has arrived
-    disagree,    // the rank before asks for something else in this call: nothing goes on
-    echo,        // an earlier call differs: nothing goes on, and nothing is to be done
+    disagree,    // the rank before asks for something else in call `sequence`: nothing goes on
+    echo,        // another call differs: nothing goes on, and nothing is to be done
   };
   Kind kind = Kind::contribute;
   Sequence sequence = 0;
@@ -68,6 +68,7 @@ class RingCore {
   struct Slot {
     enum class State : std::uint8_t { idle, arrived, contributed, held, stuck };
     State state = State::idle;
+    bool contested = false;      // contributed, and a partial result came that has no business there
     bool seen = false;           // a partial result has arrived for it before:
     Sequence last_sequence = 0;  // of this chunk. A later one must be of a later chunk
     std::uint32_t last_chunk = 0;
@@ -85,11 +86,14 @@ class RingCore {
   };
 
   Status on_partial(Numbering& numbering, std::uint64_t number, const wire::Header& header);
+  Status on_taken_place(Numbering& numbering, std::uint64_t number, const wire::Header& header);
   Status on_result(Numbering& numbering, std::uint64_t number, const wire::Header& header);
   Result<bool> next_of(Numbering& numbering, RingStep& step);
   bool next_arrived(Numbering& numbering, RingStep& step, Status& wrong);
   bool next_begun(Numbering& numbering, RingStep& step);
-  static void disagree(Slot& slot, const wire::Header& header, RingStep& step);
+  static bool is_of(const wire::Header& header, const PendingCall& call, const RingStep& step);
+  bool differs(const wire::Header& header);  // its call is under way here as well, and is another one
+  void disagree(Slot& slot, const wire::Header& header, RingStep& step);
   // agrees: it is of the same chunk of the same call.
   Status check_arrived(const PendingCall& call, const RingRoute& route, const RingStep& step,
                        const wire::Header& header, bool& agrees) const;

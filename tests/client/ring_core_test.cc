@@ -1,105 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rings of cores without a network: frames go from each rank to the next, in any interleaving of the lanes.
-#include "client/core/ring_core.h"
-
-#include <gtest/gtest.h>
-
-#include <deque>
-#include <map>
-#include <memory>
-#include <set>
-#include <tuple>
-
-#include "transport/base/prng.h"
+// Rings whose ranks agree, and frames that cannot be.
+#include "tests/client/test_ring.h"
 
 namespace redsum::client {
 namespace {
-
-using wire::FrameType;
-using wire::Kind;
-using wire::RingOrder;
-
-wire::CallDescription call_of(Kind kind, std::uint64_t count, std::uint32_t root = 0) {
-  wire::CallDescription call;
-  call.kind = kind;
-  call.count = count;
-  call.root = root;
-  call.via = wire::Via::ring;
-  return call;
-}
-
-// Places are watched: a frame that is deposited into one whose last one is still needed is found at once.
-class Ring {
- public:
-  Ring(std::uint32_t members, RingOrder begins = RingOrder::ring, std::uint16_t window = 1)
-      : settings_{4096, window, 2, 1024, wire::Mode::ring, begins}, lanes_(members) {
-    for (std::uint32_t rank = 0; rank < members; ++rank)
-      cores_.push_back(std::make_unique<RingCore>(CommunicatorId(0), Rank(rank), members, Epoch(1), settings_));
-  }
-  std::uint32_t members() const { return static_cast<std::uint32_t>(cores_.size()); }
-  RingCore& core(std::uint32_t rank) { return *cores_[rank]; }
-
-  void submit(std::uint32_t rank, Sequence sequence, const wire::CallDescription& call) {
-    core(rank).submit(sequence, call);
-    pump(rank);
-  }
-  void pump(std::uint32_t rank) {
-    RingStep step;
-    while (true) {
-      const auto more = core(rank).next(step);
-      ASSERT_TRUE(more) << more.error().to_string();
-      if (!*more) return;
-      carry_out(rank, step);
-    }
-  }
-  bool deliver(std::uint32_t lane) {  // the oldest frame that rank `lane` sent
-    if (lanes_[lane].empty()) return false;
-    const wire::Header header = lanes_[lane].front();
-    lanes_[lane].pop_front();
-    const std::uint32_t to = (lane + 1) % members();
-    const Status status = core(to).on_frame(header);
-    EXPECT_TRUE(status) << status.to_string();
-    pump(to);
-    return true;
-  }
-  void run(Prng& random) {
-    while (true) {
-      std::vector<std::uint32_t> busy;
-      for (std::uint32_t lane = 0; lane < members(); ++lane)
-        if (!lanes_[lane].empty()) busy.push_back(lane);
-      if (busy.empty()) return;
-      deliver(busy[random.below(busy.size())]);
-    }
-  }
-
-  std::vector<std::deque<wire::Header>> lanes() const { return lanes_; }
-  // The ranks whose contributions to a chunk have been folded, in that order; and who has got its data.
-  std::map<std::pair<Sequence, std::uint32_t>, std::vector<std::uint32_t>> order;
-  std::map<std::pair<Sequence, std::uint32_t>, std::set<std::uint32_t>> got;
-  std::map<std::uint32_t, std::vector<Sequence>> complete;  // by rank
-  std::vector<std::pair<std::uint32_t, Sequence>> disagreements;
-  std::uint64_t payload_bytes = 0;
-
- private:
-  void carry_out(std::uint32_t rank, const RingStep& step) {
-    const std::pair<Sequence, std::uint32_t> key{step.sequence, step.chunk};
-    if (step.kind == RingStep::Kind::disagree) {
-      disagreements.emplace_back(rank, step.sequence);
-      return;
-    }
-    if (step.kind == RingStep::Kind::contribute) order[key].push_back(rank);
-    if (step.wanted) got[key].insert(rank);
-    if (step.call_complete) complete[rank].push_back(step.sequence);
-    if (step.passes) {
-      lanes_[rank].push_back(step.header);
-      payload_bytes += step.header.payload_bytes;
-    }
-  }
-
-  wire::JobSettings settings_;
-  std::vector<std::unique_ptr<RingCore>> cores_;
-  std::vector<std::deque<wire::Header>> lanes_;
-};
 
 TEST(RingCore, FoldsBeginBehindTheRankThatEndsThem) {
   Ring ring(3);
@@ -266,17 +170,6 @@ TEST(RingCore, WrongSizesAreFoundWhenTheFoldMayGoOn) {
   EXPECT_EQ(verdict([](wire::Header&) {}), "accepted");
 }
 
-TEST(RingCore, CallsThatDifferStop) {
-  Ring ring(3);
-  ring.submit(1, 0, call_of(Kind::allreduce, 10));
-  ring.submit(2, 0, call_of(Kind::allreduce, 11));
-  ring.deliver(1);
-  ASSERT_EQ(ring.disagreements.size(), 1u);
-  EXPECT_EQ(ring.disagreements[0], std::pair(2u, Sequence{0}));
-  EXPECT_TRUE(ring.lanes()[2].empty());
-  EXPECT_TRUE(ring.complete.empty());
-}
-
 TEST(RingCore, ABarrierWaitsForEverythingBefore) {
   Ring ring(2);
   Prng random(5);
@@ -295,25 +188,8 @@ TEST(RingCore, ManyCallsInAnyInterleaving) {
     const auto n = static_cast<std::uint32_t>(random.between(1, 6));
     Ring ring(n, random.chance(50) ? RingOrder::ring : RingOrder::rank,
               static_cast<std::uint16_t>(random.between(1, 3)));
-    std::vector<wire::CallDescription> calls;
-    for (std::uint64_t i = random.between(1, 8); i > 0; --i) {
-      const auto kind = static_cast<Kind>(random.below(static_cast<unsigned>(Kind::all_to_all)));
-      std::uint64_t count = kind == Kind::barrier ? 0 : random.below(random.chance(50) ? 300 : 20'000);
-      if (wire::has_parts(kind)) count = count / n * n;
-      calls.push_back(call_of(kind, count, static_cast<std::uint32_t>(random.below(n))));
-    }
-    std::vector<Sequence> next(n, 0);
-    for (bool more = true; more;) {
-      more = false;
-      const auto rank = static_cast<std::uint32_t>(random.below(n));
-      if (next[rank] < calls.size()) {
-        ring.submit(rank, next[rank], calls[next[rank]]);
-        ++next[rank];
-      }
-      ring.deliver(static_cast<std::uint32_t>(random.below(n)));
-      for (const Sequence at : next) more = more || at < calls.size();
-    }
-    ring.run(random);
+    const std::vector<wire::CallDescription> calls = draw_calls(random, n);
+    ring.submit_and_run(random, calls, calls, 0);
     for (std::uint32_t rank = 0; rank < n; ++rank) {
       EXPECT_EQ(ring.complete[rank].size(), calls.size()) << "seed " << seed << " rank " << rank;
       EXPECT_TRUE(ring.core(rank).calls().empty());
