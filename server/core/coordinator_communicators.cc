@@ -225,7 +225,24 @@ void CoordinatorCore::settle_call(Job& job, std::uint16_t id, WaitingCall& call,
   if (!asked) turn.effects.sends.push_back({std::move(ask), wire::Describe{id, call.sequence}});
 }
 
-void CoordinatorCore::conclude(Job& job, std::uint16_t id, const WaitingCall& call, Turn& turn) {
+void CoordinatorCore::conclude(Job& job, std::uint16_t id, WaitingCall& call, Turn& turn) {
+  WaitingCalls& waiting = job.communicators.at(id).waiting;
+  if (call.groups.size() == 1 && call.sequence > 0) {
+    // A call before it differs, and in how many chunks: the numbers of the two ranks have shifted since.
+    call.verdict_at = kNever;
+    const std::string reporter = call.reporter;
+    WaitingCall& before = waiting.at(call.sequence - 1);
+    before.reporter = reporter;
+    return settle_call(job, id, before, kDifferenceLimit, turn);
+  }
+  if (call.groups.empty() && waiting.knows(call.sequence + 1)) {  // long over: it was none of them
+    WaitingCall& after = waiting.at(call.sequence + 1);
+    return end_mismatched(job, id, after, turn);
+  }
+  end_mismatched(job, id, call, turn);
+}
+
+void CoordinatorCore::end_mismatched(Job& job, std::uint16_t id, const WaitingCall& call, Turn& turn) {
   const WaitingCalls& waiting = job.communicators.at(id).waiting;
   fail_communicator(job, id, {Code::mismatch, label(id) + mismatch_text(call, waiting.missing(call))}, odd_ranks(call),
                     turn);

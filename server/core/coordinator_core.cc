@@ -222,7 +222,7 @@ void CoordinatorCore::check_job(Job& job, Turn& turn) {
     if (creation->deadline <= turn.now) fail_creation(job, creation, creation_timeout(*creation), turn);
   }
   for (auto& [id, communicator] : job.communicators)
-    if (const WaitingCall* call = communicator.waiting.due(turn.now)) conclude(job, id, *call, turn);
+    if (WaitingCall* call = communicator.waiting.due(turn.now)) conclude(job, id, *call, turn);
 }
 
 TimeNs CoordinatorCore::earliest_deadline() const {

@@ -192,7 +192,8 @@ class CoordinatorCore {
   void on_receive_waits(Job& job, const wire::Waiting& message, Turn& turn);
   void fail_without(Job& job, std::uint16_t id, std::uint32_t rank, const std::string& so, Turn& turn);
   void settle_call(Job& job, std::uint16_t id, WaitingCall& call, DurationNs limit, Turn& turn);
-  void conclude(Job& job, std::uint16_t id, const WaitingCall& call, Turn& turn);
+  void conclude(Job& job, std::uint16_t id, WaitingCall& call, Turn& turn);
+  void end_mismatched(Job& job, std::uint16_t id, const WaitingCall& call, Turn& turn);
   void fail_communicator(Job& job, std::uint16_t id, const Status& why, std::vector<std::uint32_t> ranks, Turn& turn);
 
   void send(PeerId to, wire::Message message, Turn& turn);

@@ -34,6 +34,10 @@ WaitingCall& WaitingCalls::at(Sequence sequence) {
   return call;
 }
 
+bool WaitingCalls::knows(Sequence sequence) const {
+  return std::any_of(calls_.begin(), calls_.end(), [&](const WaitingCall& c) { return c.sequence == sequence; });
+}
+
 void WaitingCalls::add(WaitingCall& call, std::uint32_t rank, const wire::CallDescription& description) {
   if (call.reported[rank]) return;
   call.reported[rank] = true;
@@ -57,9 +61,9 @@ TimeNs WaitingCalls::next_verdict() const {
   return next;
 }
 
-const WaitingCall* WaitingCalls::due(TimeNs now) const {
-  const WaitingCall* first = nullptr;  // of several the lowest: later calls may be its echo
-  for (const WaitingCall& call : calls_)
+WaitingCall* WaitingCalls::due(TimeNs now) {
+  WaitingCall* first = nullptr;  // of several the lowest: later calls may be its echo
+  for (WaitingCall& call : calls_)
     if (call.verdict_at <= now && (!first || call.sequence < first->sequence)) first = &call;
   return first;
 }

@@ -34,11 +34,12 @@ class WaitingCalls {
 
   WaitingCall& at(
       Sequence sequence);  // of a new one if need be; the reference lives until the next call of at() or clear()
+  bool knows(Sequence sequence) const;
   // A second report of the same rank for the same call changes nothing.
   void add(WaitingCall& call, std::uint32_t rank, const wire::CallDescription& description);
   std::vector<std::uint32_t> missing(const WaitingCall& call) const;
   TimeNs next_verdict() const;
-  const WaitingCall* due(TimeNs now) const;  // whose verdict is due; nullptr: none
+  WaitingCall* due(TimeNs now);  // whose verdict is due; nullptr: none
   void clear() { calls_.clear(); }
   std::size_t size() const { return calls_.size(); }
 

@@ -240,12 +240,32 @@ TEST(CoordinatorCalls, AReportThatNobodyExplainsEndsAllTheSame) {
   const auto workers = story.running(3, {r0});
   story.say(r0, Mismatched{"train", 0, 4});
   for (const std::uint32_t r : {0, 1}) story.say(workers[r], Waiting{0, 4, sum_of(5)});
-  story.pass(1100 * kMillisecond);
+  story.pass(310 * kMillisecond);
+  EXPECT_EQ(story.count<Fail>(workers[2]), 0u) << "an earlier call may differ";
+  EXPECT_EQ(story.last<Describe>(workers[0]).sequence, 3u);
+  story.pass(400 * kMillisecond);
   EXPECT_EQ(story.last<Fail>(workers[2]).code, Code::mismatch);
   EXPECT_EQ(
       story.last<Fail>(workers[2]).text,
       "call 4 does not match: contributions differ at reducer 'r0' (r0:7401), though ranks 0, 1 have the same call, "
       "allreduce of 5 fp32, sum; rank 2 did not say what it was");
+}
+
+// A call that differs in its number of chunks shifts the numbers of all that come behind it.
+TEST(CoordinatorCalls, AReportAboutTheEchoOfAnEarlierCallNamesTheEarlierOne) {
+  Story story;
+  const PeerId r0 = story.reducer("r0");
+  const auto workers = story.running(2, {r0});
+  story.say(r0, Mismatched{"train", 0, 4});
+  for (const Sequence at : {4u, 3u}) {
+    EXPECT_EQ(story.last<Describe>(workers[1]).sequence, at);
+    for (const PeerId w : workers) story.say(w, Waiting{0, at, sum_of(5)});
+  }
+  EXPECT_EQ(story.last<Describe>(workers[1]).sequence, 2u);
+  story.say(workers[0], Waiting{0, 2, sum_of(5)});
+  story.say(workers[1], Waiting{0, 2, sum_of(5000)});
+  EXPECT_EQ(story.last<Fail>(workers[0]).text,
+            "call 2 differs in count: rank 0 has 5, rank 1 has 5000 (allreduce of 5 fp32, sum)");
 }
 
 TEST(CoordinatorCalls, AReportAboutAnotherJobsCommunicatorIsAProtocolError) {

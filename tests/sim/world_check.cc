@@ -160,15 +160,21 @@ void World::leave_early(Worker& worker) {
                                                                      [](const auto& s) { return s->call->done(); });
   const bool member = std::find(sub_.begin(), sub_.end(), worker.rank) != sub_.end();
   if (member && !worker.group_open[1]) return;
-  if (!done || fault_ == Fault::absent_rank || !random_.chance(30)) return;
-  net_.at(net_.now() + static_cast<DurationNs>(random_.below(300)) * kMicrosecond, [this, &worker] {
-    if (!worker.alive || worker.silent || worker.left || !worker.closed[0].ok() || !worker.closed[1].ok()) return;
-    coverage_.add("left early");
-    worker.left = true;
-    leave(worker);
-    if (!worker.agent->may_be_needed()) go(worker);
-    run_agent(worker);
-  });
+  if (!done || fault_ == Fault::absent_rank || !random_.chance(fault_ == Fault::kill_reducer ? 90 : 30)) return;
+  net_.at(net_.now() + static_cast<DurationNs>(random_.below(random_.chance(50) ? 1 : 300)) * kMicrosecond,
+          [this, &worker] {
+            if (!worker.alive || worker.silent || worker.left || !worker.closed[0].ok() || !worker.closed[1].ok())
+              return;
+            coverage_.add("left early");
+            worker.left = true;
+            leave(worker);
+            // Others may be waiting for results of calls that are over here.
+            if (fault_ == Fault::kill_reducer && random_.chance(80))
+              net_.at(net_.now() + static_cast<DurationNs>(random_.below(random_.chance(50) ? 1 : 50)) * kMicrosecond,
+                      [this] { inject(); });
+            if (!worker.agent->may_be_needed()) go(worker);
+            run_agent(worker);
+          });
 }
 
 // Nobody needs the worker any more: its process ends.
