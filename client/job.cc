@@ -167,6 +167,7 @@ void Job::on_message(const wire::Message& message) {
   if (const auto* m = std::get_if<wire::Describe>(&message)) return handle(*m);
   if (const auto* m = std::get_if<wire::Prepare>(&message)) return handle(*m);
   if (const auto* m = std::get_if<wire::Commit>(&message)) return handle(*m);
+  if (const auto* m = std::get_if<wire::Recruit>(&message)) return handle(*m);
   if (const auto* m = std::get_if<wire::CloseCommunicator>(&message))
     return progress_thread_.loop().post([this, id = CommunicatorId(m->communicator)] {
       worker_.progress.close_communicator(id, {Code::closed, "the communicator was closed"});
@@ -198,14 +199,7 @@ void Job::handle(const wire::Joined& message) {
 void Job::open_lane(std::size_t shard) {
   const ShardAddress at = shards_[shard];
   const wire::ReducerInfo& reducer = record_.reducers[at.reducer];
-  wire::Hello hello;
-  hello.purpose = wire::Purpose::lane;
-  hello.job = options_.job_id;
-  hello.rank = options_.rank;
-  hello.incarnation = incarnation_;
-  hello.shard = at.shard;
-  hello.target_instance = reducer.instance;
-  dialer_->dial(reducer.address, hello, lane_key_, deadline_,
+  dialer_->dial(reducer.address, lane_hello(reducer, at.shard), lane_key_, deadline_,
                 [this, shard](Result<std::unique_ptr<transport::Link>> link) { on_lane(shard, std::move(link)); });
 }
 
@@ -261,16 +255,11 @@ void Job::handle(const wire::Describe& message) {
   });
 }
 
-// A reducer is lost: stop, and say how far this rank is.
+// The reducers change: stop, and say how far this rank is.
 void Job::handle(const wire::Prepare& message) {
   progress_thread_.loop().post([this, epoch = message.epoch] {
     loop_.post([this, answer = wire::Progress{epoch, worker_.progress.prepare()}] { send(answer); });
   });
-}
-
-void Job::handle(const wire::Commit& message) {
-  set_pool(message.epoch, message.reducers);
-  progress_thread_.loop().post([this, message] { worker_.progress.commit(message); });
 }
 
 void Job::set_pool(Epoch epoch, const std::vector<wire::ReducerInfo>& reducers) {

@@ -83,6 +83,11 @@ class Job {
   void handle(const wire::Describe& message);
   void handle(const wire::Prepare& message);
   void handle(const wire::Commit& message);
+  void handle(const wire::Recruit& message);
+  wire::Hello lane_hello(const wire::ReducerInfo& reducer, std::uint16_t shard) const;
+  void dial_candidate(const wire::ReducerInfo& reducer);
+  void on_candidate_lane(Incarnation instance, std::uint64_t attempt, std::uint16_t shard,
+                         Result<std::unique_ptr<transport::Link>> link);
   void open_lane(std::size_t shard);
   void on_lane(std::size_t shard, Result<std::unique_ptr<transport::Link>> link);
   void start_data_path();
@@ -117,6 +122,14 @@ class Job {
   wire::Key lane_key_{};
   std::vector<std::unique_ptr<transport::Link>> links_;  // while lanes are opened, by shard
   std::size_t links_missing_ = 0;
+  // A reducer that is to come into the job, and the lanes to it that are open.
+  struct Candidate {
+    wire::ReducerInfo reducer;
+    std::uint64_t attempt = 0;
+    std::vector<ProgressAgent::NewLane> lanes;
+  };
+  std::map<Incarnation, Candidate> candidates_;
+  std::uint64_t attempts_ = 0;
   bool joining_ = true;
   std::promise<Status> joined_;
 

@@ -67,7 +67,7 @@ ProgressAgent::~ProgressAgent() {
 
 void ProgressAgent::enter(const wire::EpochRecord& record) {
   record_ = record;
-  adopt_pool({record.epoch, record.reducers, {}});
+  adopt_pool({record.epoch, record.reducers, {}}, {});
 }
 
 void ProgressAgent::adopt(std::size_t shard, std::unique_ptr<transport::Link> link) {
@@ -89,19 +89,17 @@ Status ProgressAgent::open_communicator(CommunicatorId id, Rank rank, std::vecto
 }
 
 Status ProgressAgent::open_shards(Communicator& communicator) {
-  communicator.shards = shards_.size();
   communicator.places = std::size_t{record_.settings.window} + record_.settings.small_window;
   communicator.stride = transport::place_stride(record_.settings.chunk_bytes + wire::kScalePrefixBytes);
-  auto memory = Region::reserve(2 * communicator.shards * communicator.places * communicator.stride);
-  if (!memory) return memory.error();
-  communicator.memory = std::move(*memory);
-  communicator.redirects.resize(communicator.shards * communicator.places);
-  const bool keeps = record_.reducers.size() > 1;
+  REDSUM_RETURN_IF_ERROR(place(communicator));
+  const bool keeps = record_.settings.mode != wire::Mode::direct;  // there the reducers never change
   communicator.core = std::make_unique<CommunicatorCore>(communicator.id, communicator.rank,
                                                          static_cast<std::uint32_t>(communicator.members.size()),
                                                          epoch_, record_.settings, schedule_, shards_.size(), keeps);
-  if (stopped_) communicator.core->stop();
-  expose(communicator);
+  if (stopped_)
+    communicator.core->stop();
+  else
+    expose(communicator);
   return {};
 }
 

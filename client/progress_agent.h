@@ -4,8 +4,8 @@
 // transport read them into the user's memory), completes calls, and puts the input back when a call fails. It starts no
 // thread and reads no clock of its own, so the simulation drives the same code.
 //
-// When a reducer is lost the coordinator opens an epoch without it: prepare() stops and tells how far each communicator
-// is, commit() goes on. What a call contributed is kept, after its end too, as long as another rank may need it again.
+// When the reducers change the coordinator opens an epoch: prepare() stops and tells how far each communicator is,
+// commit() goes on. What a call contributed is kept, after its end too, as long as another rank may need it again.
 //
 // Memory per communicator: for every shard, window + small_window places for results, and as many staging buffers.
 // Staging of number c is used again for c + W, which is sent only once the result of c is held, hence after c was
@@ -91,7 +91,13 @@ class ProgressAgent final : public transport::LaneSink {
 
   // -- epochs, as the coordinator orders them (progress_epoch.cc)
   std::vector<wire::CommunicatorProgress> prepare();
-  void commit(const wire::Commit& order);
+  // A lane to a shard that was not in the epoch before, or whose lane was lost.
+  struct NewLane {
+    Incarnation instance = 0;
+    std::uint16_t shard = 0;
+    std::unique_ptr<transport::Link> link;
+  };
+  void commit(const wire::Commit& order, std::vector<NewLane> lanes);
 
   void submit(CommunicatorId id, CallPtr call);
   const wire::CallDescription* describe(CommunicatorId id, Sequence sequence) const;  // of a pending call
@@ -177,7 +183,8 @@ class ProgressAgent final : public transport::LaneSink {
   bool keep(Communicator& communicator, Call& call);  // what of it may be needed again; false: no memory
   void on_known(Communicator& communicator, const ChunkResult::Known& known);
   void drop_kept(Communicator& communicator);
-  void adopt_pool(const wire::Commit& order);
+  void adopt_pool(const wire::Commit& order, std::vector<NewLane> lanes);
+  Status place(Communicator& communicator);                // memory for as many shards as there are now
   void expect_loss(std::size_t shard, const Status& why);  // unless the coordinator decides, calls end with it
   // -- progress_ring.cc
   Status open_ring(Communicator& communicator);

@@ -12,7 +12,7 @@
 namespace redsum::client {
 
 // The shards of the epoch's reducers; lanes to reducers that stay are kept, the others are closed.
-void ProgressAgent::adopt_pool(const wire::Commit& order) {
+void ProgressAgent::adopt_pool(const wire::Commit& order, std::vector<NewLane> lanes) {
   std::map<std::pair<Incarnation, std::uint16_t>, LaneEnd> before;
   for (std::size_t shard = 0; shard < shards_.size(); ++shard)
     before[{reducers_[shards_[shard].reducer].instance, shards_[shard].shard}] = lanes_[shard];
@@ -29,6 +29,25 @@ void ProgressAgent::adopt_pool(const wire::Commit& order) {
   }
   for (const auto& [address, lane] : before)
     if (lane.open) transport_->close(lane.id);
+  for (std::size_t shard = 0; shard < shards_.size(); ++shard) {
+    if (lanes_[shard].open) continue;
+    const auto found = std::find_if(lanes.begin(), lanes.end(), [&](const NewLane& lane) {
+      return lane.instance == reducers_[shards_[shard].reducer].instance && lane.shard == shards_[shard].shard;
+    });
+    if (found != lanes.end()) lanes_[shard] = {transport_->adopt(std::move(found->link)), true};
+  }
+}
+
+// Between prepare() and commit() nothing is under way, so the old memory may go.
+Status ProgressAgent::place(Communicator& communicator) {
+  const std::size_t bytes = 2 * shards_.size() * communicator.places * communicator.stride;
+  communicator.shards = shards_.size();
+  communicator.redirects.assign(shards_.size() * communicator.places, {});
+  if (bytes <= communicator.memory.bytes()) return {};
+  auto memory = Region::reserve(bytes);
+  if (!memory) return memory.error();
+  communicator.memory = std::move(*memory);
+  return {};
 }
 
 void ProgressAgent::expect_loss(std::size_t shard, const Status& why) {
@@ -67,12 +86,16 @@ std::vector<wire::CommunicatorProgress> ProgressAgent::prepare() {
   return all;
 }
 
-void ProgressAgent::commit(const wire::Commit& order) {
-  adopt_pool(order);
+void ProgressAgent::commit(const wire::Commit& order, std::vector<NewLane> lanes) {
+  adopt_pool(order, std::move(lanes));
   stopped_ = false;
   grace_until_ = kNever;
   for (std::size_t shard = 0; shard < lanes_.size(); ++shard)
-    if (!lanes_[shard].open) expect_loss(shard, {Code::peer_lost, "it was lost before the epoch began"});
+    if (!lanes_[shard].open) {
+      const Status why(Code::peer_lost, "it was lost before the epoch began");
+      expect_loss(shard, why);
+      reports_.on_lane_lost(reducers_[shards_[shard].reducer], why);
+    }
   const TimeNs now = clock_();
   for (std::size_t i = 0; i < communicators_.size(); ++i) {
     Communicator& communicator = *communicators_[i];
@@ -80,12 +103,12 @@ void ProgressAgent::commit(const wire::Commit& order) {
     const auto least = std::find_if(order.least.begin(), order.least.end(),
                                     [&](const auto& one) { return one.communicator == communicator.id.value; });
     const ShardProgress below = least == order.least.end() ? ShardProgress() : ShardProgress{least->bulk, least->small};
-    const Status status = communicator.core->rebase(epoch_, below, schedule_, shards_.size());
+    Status status = communicator.core->rebase(epoch_, below, schedule_, shards_.size());
+    if (status) status = place(communicator);
     if (!status) {
       end(communicator, status, Origin::here);
       continue;
     }
-    communicator.shards = shards_.size();  // fewer than there is memory for
     communicator.last_progress = now;
     std::erase_if(communicator.kept, [&, again = communicator.core->again()](const auto& one) {
       if (again.contains(one.first)) return false;

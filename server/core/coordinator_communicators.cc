@@ -95,7 +95,9 @@ void CoordinatorCore::reserve(Job& job, std::list<Creation>::iterator creation, 
   creation->unreserved = {job.reducers.begin(), job.reducers.end()};
   creation->deadline = turn.now + options_.formation_timeout;
   arm(creation->deadline);
-  send_reducers(job, wire::OpenCommunicator{job.name, *creation->communicator, creation->members}, turn);
+  for (auto& [id, recruit] : job.recruits) recruit.unreserved.insert(*creation->communicator);
+  if (const std::vector<PeerId> to = candidates(job); !to.empty())
+    turn.effects.sends.push_back({to, wire::OpenCommunicator{job.name, *creation->communicator, creation->members}});
   if (creation->unreserved.empty()) created(job, creation, turn);
 }
 
@@ -117,7 +119,7 @@ void CoordinatorCore::fail_creation(Job& job, std::list<Creation>::iterator crea
     if (creation->requests[i] && seat.state == Seat::State::taken)
       send(seat.peer, wire::CreateFailed{*creation->requests[i], why.code(), why.text()}, turn);
   }
-  if (creation->communicator) send_reducers(job, wire::CloseCommunicator{job.name, *creation->communicator}, turn);
+  if (creation->communicator) close_at_candidates(job, *creation->communicator, turn);
   job.creations.erase(creation);
 }
 
@@ -134,6 +136,11 @@ Status CoordinatorCore::creation_timeout(const Creation& creation) const {
 }
 
 // -- closed
+
+void CoordinatorCore::close_at_candidates(const Job& job, std::uint16_t id, Turn& turn) {
+  std::vector<PeerId> to = candidates(job);
+  if (!to.empty()) turn.effects.sends.push_back({std::move(to), wire::CloseCommunicator{job.name, id}});
+}
 
 void CoordinatorCore::on_close_communicator(Peer& peer, const wire::CloseCommunicator& message, Turn& turn) {
   Job& job = *peer.job;
@@ -153,7 +160,7 @@ void CoordinatorCore::close_member(Job& job, std::uint16_t id, std::uint32_t ran
   communicator.calls_of[*member] = calls;
   if (++communicator.closed < communicator.members.size()) return;
   if (id != 0) {  // that of the world ends with the job
-    send_reducers(job, wire::CloseCommunicator{job.name, id}, turn);
+    close_at_candidates(job, id, turn);
     send_members(job, wire::CloseCommunicator{job.name, id}, turn);
   }
   job.communicators.erase(id);

@@ -80,6 +80,8 @@ void CoordinatorCore::dispatch(Peer& peer, const wire::Message& message, Turn& t
     return send(peer.id, message, turn);
   if (const auto* progress = std::get_if<wire::Progress>(&message); progress && peer.lingers)
     return on_progress(peer, *progress, turn);
+  if (const auto* recruited = std::get_if<wire::Recruited>(&message); recruited && peer.lingers)
+    return on_recruited(peer, *recruited, turn);
   if (peer.gone) return;  // what it sent before it heard of the end
   const wire::Purpose purpose = peer.hello.purpose;
   const bool known = purpose == wire::Purpose::control_worker    ? dispatch_worker(peer, message, turn)
@@ -113,6 +115,7 @@ bool CoordinatorCore::dispatch_worker(Peer& peer, const wire::Message& message, 
   if (const auto* lane = std::get_if<wire::LaneLost>(&message)) return on_lane_lost(peer, *lane, turn), true;
   if (const auto* failed = std::get_if<wire::Fail>(&message)) return on_failed(peer, *failed, turn), true;
   if (const auto* progress = std::get_if<wire::Progress>(&message)) return on_progress(peer, *progress, turn), true;
+  if (const auto* reached = std::get_if<wire::Recruited>(&message)) return on_recruited(peer, *reached, turn), true;
   return false;
 }
 
@@ -217,6 +220,8 @@ void CoordinatorCore::check_job(Job& job, Turn& turn) {
     give_up_reducer(job, trouble, turn);
     if (job.state == JobState::failed) return;
   }
+  check_recruits(job, turn);
+  if (job.state == JobState::failed) return;
   for (auto it = job.creations.begin(); it != job.creations.end();) {
     const auto creation = it++;
     if (creation->deadline <= turn.now) fail_creation(job, creation, creation_timeout(*creation), turn);
@@ -234,6 +239,9 @@ TimeNs CoordinatorCore::earliest_deadline() const {
   for (const auto& [name, job] : jobs_) {
     earliest = std::min(earliest, job->deadline);
     for (const roster::LaneTrouble& trouble : job->lane_troubles) earliest = std::min(earliest, trouble.at);
+    for (const auto& [id, recruit] : job->recruits) earliest = std::min(earliest, recruit.deadline);
+    for (const auto& [instance, barred] : job->barred)
+      if (barred.until != 0) earliest = std::min(earliest, barred.until);
     for (const Creation& creation : job->creations) earliest = std::min(earliest, creation.deadline);
     for (const auto& [id, communicator] : job->communicators)
       earliest = std::min(earliest, communicator.waiting.next_verdict());

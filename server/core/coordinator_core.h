@@ -155,6 +155,26 @@ class CoordinatorCore {
   void release_lingering(Job& job, const std::string& reason, Turn& turn);
   void lingerer_gone(Job& job, const Peer& peer, const Status& why, Turn& turn);
 
+  // -- reducers that come into a running job, or go (coordinator_recruit.cc)
+  void recruit(Job& job, Turn& turn);  // whom the pool has and the job not
+  void recruit(Job& job, const Peer& reducer, Turn& turn);
+  void on_recruit_reserved(Job& job, const Peer& reducer, const wire::Reserved& message, Turn& turn);
+  void on_recruited(Peer& worker, const wire::Recruited& message, Turn& turn);
+  void reached(Job& job, PeerId recruit, PeerId worker, Turn& turn);
+  void send_recruits(const Job& job, Turn& turn);
+  // Opens an epoch if a recruit is ready or a reducer wants to go, and none is being opened.
+  void change_if_due(Job& job, Turn& turn);
+  void take_in(Job& job, Turn& turn);                                     // recruits that are ready
+  void let_go(Job& job);                                                  // reducers that drain, while others are left
+  bool has_leaver(const Job& job) const;                                  // there is one
+  void dismiss(Job& job, PeerId recruit, const Status& why, Turn& turn);  // it does not come in; `job` may fail
+  void dismiss_all(Job& job, const std::string& reason, Turn& turn);
+  void bar(Job& job, Incarnation instance, Turn& turn);
+  void check_recruits(Job& job, Turn& turn);
+  Status recruit_timeout(const Job& job, PeerId id, const roster::Recruit& recruit) const;
+  wire::ReducerInfo info_of(PeerId reducer) const;
+  std::vector<PeerId> candidates(const Job& job) const;  // reducers and recruits
+
   // -- the life of a job (coordinator_formation.cc)
   void on_join(Peer& peer, const wire::Join& message, Turn& turn);
   void on_ready(Peer& peer, Turn& turn);
@@ -187,6 +207,7 @@ class CoordinatorCore {
   void created(Job& job, std::list<Creation>::iterator creation, Turn& turn);
   void fail_creation(Job& job, std::list<Creation>::iterator creation, const Status& why, Turn& turn);
   Status creation_timeout(const Creation& creation) const;
+  void close_at_candidates(const Job& job, std::uint16_t id, Turn& turn);
   void close_member(Job& job, std::uint16_t id, std::uint32_t rank, std::uint64_t calls, Turn& turn);
   // A call does not match: its verdict falls once every rank that can has described it, at most `limit` from now.
   void on_receive_waits(Job& job, const wire::Waiting& message, Turn& turn);

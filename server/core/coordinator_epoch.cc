@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Epochs after the first: a reducer of a running job is lost, and the job goes on with the others.
+// Epochs after the first: the reducers of a running job change, and its calls go on.
 #include <algorithm>
 #include <map>
 #include <utility>
@@ -25,12 +25,14 @@ void CoordinatorCore::lose_reducer(Job& job, PeerId id, Incarnation instance, co
   std::erase(job.reducers, id);
   std::erase_if(job.lane_troubles, [&](const roster::LaneTrouble& trouble) { return trouble.instance == instance; });
   if (job.state == JobState::failed) return;
-  if (job.state != JobState::running || job.reducers.empty()) return fail_job(job, why, {}, turn);
+  if (job.state != JobState::running) return fail_job(job, why, {}, turn);
   job.lost_reducers.insert(instance);
   std::erase_if(job.record.reducers, [&](const wire::ReducerInfo& info) { return info.instance == instance; });
   job.last_error = why.text();
-  note(log::Level::warn, "job '" + job.name + "': " + why.text() + "; it goes on with " + reducers_text(job.reducers),
-       turn);
+  if (job.reducers.empty()) recruit(job, turn);
+  if (job.reducers.empty() && job.recruits.empty()) return fail_job(job, why, {}, turn);
+  note(log::Level::warn,
+       "job '" + job.name + "': " + why.text() + "; it goes on with " + reducers_text(candidates(job)), turn);
   for (auto it = job.creations.begin(); it != job.creations.end();) {
     const auto creation = it++;
     if (creation->unreserved.erase(id) != 0 && creation->unreserved.empty()) created(job, creation, turn);
@@ -43,14 +45,17 @@ void CoordinatorCore::give_up_reducer(Job& job, const roster::LaneTrouble& troub
   for (const PeerId id : job.reducers) {
     if (peers_.at(id).hello.incarnation != trouble.instance) continue;
     const bool of_pool = peers_.at(id).of_pool();
-    if (!of_pool || job.reducers.size() == 1) break;
+    if (!of_pool || candidates(job).size() == 1) break;
     send(id, wire::CloseJob{job.name, trouble.why.text()}, turn);
+    bar(job, trouble.instance, turn);
     return lose_reducer(job, id, trouble.instance, trouble.why, turn);
   }
   fail_job(job, trouble.why, {}, turn);
 }
 
 void CoordinatorCore::open_epoch(Job& job, Turn& turn) {
+  take_in(job, turn);
+  let_go(job);
   job.change.emplace();
   job.change->epoch = Epoch(options_.term, ++job.epochs);
   for (const roster::Seat& seat : job.seats)
@@ -93,7 +98,7 @@ void CoordinatorCore::on_entered(Peer& peer, const wire::Entered& message, Turn&
 
 void CoordinatorCore::advance_epoch(Job& job, Turn& turn) {
   Change& change = *job.change;
-  if (!change.unreported.empty()) return;
+  if (!change.unreported.empty() || job.reducers.empty()) return;  // none: recruits are on their way
   if (!std::exchange(change.entering, true)) {
     change.unentered = {job.reducers.begin(), job.reducers.end()};
     send_reducers(job, wire::Enter{job.name, change.epoch}, turn);
@@ -129,6 +134,9 @@ void CoordinatorCore::commit_epoch(Job& job, Turn& turn) {
            std::to_string(job.record.reducers.size()) + " reducers",
        turn);
   send_members(job, std::move(commit), turn);
+  for (const PeerId id : std::exchange(job.parting, {}))
+    send(id, wire::CloseJob{job.name, "the job goes on without this reducer, which drains"}, turn);
+  change_if_due(job, turn);
 }
 
 void CoordinatorCore::send_members(const Job& job, wire::Message message, Turn& turn) {
@@ -146,6 +154,9 @@ void CoordinatorCore::release_lingering(Job& job, const std::string& reason, Tur
 
 void CoordinatorCore::lingerer_gone(Job& job, const Peer& peer, const Status& why, Turn& turn) {
   job.lingering.erase(peer.id);
+  std::vector<PeerId> awaiting;
+  for (const auto& [id, recruit] : job.recruits) awaiting.push_back(id);
+  for (const PeerId id : awaiting) reached(job, id, peer.id, turn);
   if (job.change) {
     job.change->unreported.erase(peer.id);
     return advance_epoch(job, turn);

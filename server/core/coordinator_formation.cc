@@ -11,7 +11,6 @@ using roster::Job;
 using roster::Seat;
 
 constexpr std::size_t kMaxHostBytes = 64, kMaxAddressBytes = 270;  // of a record: one for every rank goes to every rank
-constexpr std::uint32_t kMaxShardsOfJob = 65535;                   // a schedule's entries are 16 bits wide
 constexpr std::uint32_t kDefaultWindow = 4;
 // All places of a communicator on a shard should stay in its cache.
 constexpr std::uint32_t kCacheShareBytes = 4u << 20;
@@ -217,9 +216,7 @@ void CoordinatorCore::open(Job& job, Turn& turn) {
     everybody.push_back(seat.worker.rank);
   }
   for (const PeerId id : job.reducers) {
-    const Peer& peer = peers_.at(id);
-    record.reducers.push_back(
-        {peer.hello.incarnation, peer.reducer->name, peer.reducer->address, peer.reducer->shards, 1});
+    record.reducers.push_back(info_of(id));
   }
   job.communicators.emplace(0, Communicator(everybody));
   job.unreserved = {job.reducers.begin(), job.reducers.end()};
@@ -255,6 +252,8 @@ void CoordinatorCore::run_if_ready(Job& job, Turn& turn) {
            std::to_string(job.record.reducers.size()) + " reducers, chunks of " + std::to_string(s.chunk_bytes) +
            " bytes, windows " + std::to_string(s.window) + " and " + std::to_string(s.small_window),
        turn);
+  recruit(job, turn);  // that came while it was opening
+  change_if_due(job, turn);
 }
 
 Status CoordinatorCore::formation_timeout(const Job& job) const {

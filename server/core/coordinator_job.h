@@ -27,6 +27,8 @@ constexpr std::string_view job_state_name(JobState state) noexcept {
   return kNames[static_cast<std::size_t>(state)];
 }
 
+inline constexpr std::uint32_t kMaxShardsOfJob = 65535;  // a schedule's entries are 16 bits wide
+
 namespace roster {
 
 // The place of one rank.
@@ -77,6 +79,21 @@ struct Change {
   std::map<std::uint16_t, wire::CommunicatorProgress> least;   // of those that have reported
 };
 
+// A reducer on its way into a running job: it reserves, the workers open lanes to it, an epoch begins with it.
+struct Recruit {
+  std::set<std::uint16_t> unreserved;  // communicators for which it has not answered yet
+  bool told = false;                   // the workers have been asked to open lanes to it,
+  std::set<PeerId> unreached;          // and these have not answered yet
+  TimeNs deadline = kNever;
+  bool ready() const { return told && unreserved.empty() && unreached.empty(); }
+};
+
+// A reducer that could not be reached or did not come in: it is not tried again for a while, each time longer.
+struct Barred {
+  DurationNs wait = 0;
+  TimeNs until = 0;  // 0: over
+};
+
 // A worker's lane to a reducer broke. At that time the reducer is given up for the job, unless it is declared lost
 // first.
 struct LaneTrouble {
@@ -105,7 +122,10 @@ struct Job {
   std::string last_error;  // also of a worker that was refused
   std::vector<LaneTrouble> lane_troubles;
   std::set<Incarnation> lost_reducers;  // that it had and goes on without
-  std::uint32_t epochs = 1;             // numbers given out, also those that nobody entered
+  std::map<PeerId, Recruit> recruits;
+  std::map<Incarnation, Barred> barred;
+  std::vector<PeerId> parting;  // reducers that drain: they are told when an epoch without them has begun
+  std::uint32_t epochs = 1;     // numbers given out, also those that nobody entered
   std::optional<Change> change;
   std::set<PeerId> lingering;  // workers that have left, and stay for what others may need of them
 };

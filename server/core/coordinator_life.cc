@@ -71,6 +71,7 @@ void CoordinatorCore::fail_job(Job& job, const Status& why, std::vector<std::uin
   job.deadline = turn.now + kFailedJobLinger;
   arm(job.deadline);
   job.creations.clear();
+  dismiss_all(job, why.text(), turn);
   release_lingering(job, why.text(), turn);
   for (auto& [id, communicator] : job.communicators) communicator.waiting.clear();
   ++counters_.jobs_failed;
@@ -107,6 +108,7 @@ void CoordinatorCore::forget_if_empty(Job& job, Turn& turn) {
 
 void CoordinatorCore::forget(Job& job, const std::string& reason, Turn& turn) {
   close_at_reducers(job, reason, turn);
+  dismiss_all(job, reason, turn);
   release_lingering(job, reason, turn);
   for (const Seat& seat : job.seats) {
     if (seat.state != Seat::State::taken) continue;

@@ -65,8 +65,10 @@ void CoordinatorCore::on_register(Peer& peer, const wire::Register& message, Tur
          turn);
   send(peer.id, wire::Registered{pool}, turn);
   std::vector<Job*> waiting;
-  for (const auto& [name, job] : jobs_)
+  for (const auto& [name, job] : jobs_) {
     if (job->state == JobState::forming) waiting.push_back(job.get());
+    recruit(*job, turn);
+  }
   for (Job* job : waiting) open_if_complete(*job, turn);
 }
 
@@ -75,14 +77,24 @@ void CoordinatorCore::on_draining(Peer& peer, Turn& turn) {
   peer.draining = true;
   ++changes_;
   note(log::Level::info, reducer_text(peer.id) + " is draining: it takes no new job", turn);
+  std::vector<Job*> jobs;
+  for (const auto& [name, job] : jobs_) jobs.push_back(job.get());
+  for (Job* job : jobs) {
+    dismiss(*job, peer.id, {Code::closed, reducer_text(peer.id) + " is draining"}, turn);
+    change_if_due(*job, turn);
+  }
 }
 
 void CoordinatorCore::reducer_gone(const Peer& peer, const Status& why, Turn& turn) {
   const std::string who = "reducer '" + peer.reducer->name + "' (" + peer.reducer->address + ")";
   note(log::Level::info, who + " is gone: " + why.text(), turn);
-  std::vector<Job*> hit;
-  for (const auto& [name, job] : jobs_)
+  std::vector<Job*> hit, awaiting;
+  for (const auto& [name, job] : jobs_) {
+    std::erase(job->parting, peer.id);
     if (std::count(job->reducers.begin(), job->reducers.end(), peer.id) > 0) hit.push_back(job.get());
+    if (job->recruits.contains(peer.id)) awaiting.push_back(job.get());
+  }
+  for (Job* job : awaiting) dismiss(*job, peer.id, {Code::reducer_lost, who + " is lost: " + why.text()}, turn);
   for (Job* job : hit) {
     if (peer.of_pool()) {
       lose_reducer(*job, peer.id, peer.hello.incarnation, {Code::reducer_lost, who + " is lost: " + why.text()}, turn);
@@ -100,6 +112,7 @@ void CoordinatorCore::on_reserved(Peer& peer, const wire::Reserved& message, Tur
   const auto found = jobs_.find(message.job);
   if (found == jobs_.end()) return;  // it was closed while the answer was on its way
   Job& job = *found->second;
+  if (job.recruits.contains(peer.id)) return on_recruit_reserved(job, peer, message, turn);
   const Status refused =
       message.code == Code::ok ? Status() : Status(message.code, reducer_text(peer.id) + ": " + message.text);
   if (message.communicator == 0) {
@@ -121,6 +134,7 @@ void CoordinatorCore::on_mismatched(Peer& peer, const wire::Mismatched& message,
   Job& job = *found->second;
   const auto communicator = job.communicators.find(message.communicator);
   if (communicator == job.communicators.end() || communicator->second.failed || job.state == JobState::failed) return;
+  if (peer.reducer && job.lost_reducers.contains(peer.hello.incarnation)) return;  // of the time before
   const bool takes_part = peer.reducer
                               ? std::find(job.reducers.begin(), job.reducers.end(), peer.id) != job.reducers.end()
                               : peer.job == &job && communicator->second.rank_of(peer.hello.rank);

@@ -58,9 +58,9 @@ class RepeatingTransport final : public transport::Transport {
 }  // namespace
 
 const char* fault_name(Fault fault) {
-  constexpr const char* kNames[kFaultCount] = {"none",          "slow_rank",      "stalls",     "kill_worker",
-                                               "kill_reducer",  "cut_lane",       "mismatch",   "duplicate",
-                                               "silent_worker", "refused_memory", "absent_rank"};
+  constexpr const char* kNames[kFaultCount] = {
+      "none",      "slow_rank",     "stalls",         "kill_worker", "kill_reducer", "cut_lane",     "mismatch",
+      "duplicate", "silent_worker", "refused_memory", "absent_rank", "add_reducer",  "drain_reducer"};
   return kNames[static_cast<int>(fault)];
 }
 
@@ -101,7 +101,8 @@ void World::build() {
       if (random_.chance(60)) sub_.push_back(rank);
     if (sub_.size() > 1 && random_.chance(50)) std::swap(sub_.front(), sub_.back());  // ranks in another order
   }
-  const bool recovers = fault_ == Fault::kill_reducer && random_.chance(80);
+  const bool changes = fault_ == Fault::add_reducer || fault_ == Fault::drain_reducer;
+  const bool recovers = changes || (fault_ == Fault::kill_reducer && random_.chance(80));
   script_ = draw_script(random_, recovers ? random_.between(5, 25) : random_.between(1, 10), world_size_,
                         sub_.empty() ? 1 : 2, sub_.size(), settings_.chunk_bytes);
   const std::uint64_t ring_percent = settings_.mode == wire::Mode::ring ? 100 : random_.chance(50) ? 0 : 40;
@@ -116,23 +117,9 @@ void World::build() {
   victim_ = static_cast<std::uint32_t>(random_.below(world_size_));
   bad_call_ = random_.below(script_.size());
 
-  const std::size_t reducers = random_.between(recovers ? 2 : 1, 3), shards = random_.between(1, 2);
-  for (std::size_t r = 0; r < reducers; ++r) {
-    auto reducer = std::make_unique<ReducerProcess>();
-    reducer->index = r;
-    reducer->peer = PeerId(1 + r);
-    reducer->shards.resize(shards);
-    for (Shard& shard : reducer->shards) {
-      auto report = [this, p = reducer.get()](const std::string& job, CommunicatorId id, Sequence sequence) {
-        to_coordinator(p->to_coordinator, p->peer, wire::Mismatched{job, id.value, sequence});
-      };
-      shard.agent = std::make_unique<server::ShardAgent>([this] { return net_.now(); }, report, 5 * kMillisecond);
-      shard.endpoint = net_.make_endpoint(*shard.agent, "reducer" + std::to_string(r));
-      shard.agent->use(*shard.endpoint);
-      shard.endpoint->on_wake([this, p = reducer.get(), &shard] { run_agent(*p, shard); });
-    }
-    reducers_.push_back(std::move(reducer));
-  }
+  first_reducers_ = random_.between(recovers && fault_ != Fault::add_reducer ? 2 : 1, 3);
+  const std::size_t shards = random_.between(1, 2);
+  while (reducers_.size() < first_reducers_) build_reducer(shards);
   for (std::uint32_t rank = 0; rank < world_size_; ++rank) {
     auto worker = std::make_unique<Worker>();
     worker->rank = rank;
@@ -151,6 +138,24 @@ void World::build() {
   // Where one lags behind, the others have completed calls that it needs them for again.
   if (recovers && random_.chance(50))
     net_.set_wake_delay(workers_[victim_]->endpoint->id(), 100 * kMicrosecond, 3 * kMillisecond);
+}
+
+World::ReducerProcess& World::build_reducer(std::size_t shards) {
+  auto reducer = std::make_unique<ReducerProcess>();
+  reducer->index = reducers_.size();
+  reducer->peer = PeerId(1000 + reducer->index);
+  reducer->shards.resize(shards);
+  for (Shard& shard : reducer->shards) {
+    auto report = [this, p = reducer.get()](const std::string& job, CommunicatorId id, Sequence sequence) {
+      to_coordinator(p->to_coordinator, p->peer, wire::Mismatched{job, id.value, sequence});
+    };
+    shard.agent = std::make_unique<server::ShardAgent>([this] { return net_.now(); }, report, 5 * kMillisecond);
+    shard.endpoint = net_.make_endpoint(*shard.agent, "reducer" + std::to_string(reducer->index));
+    shard.agent->use(*shard.endpoint);
+    shard.endpoint->on_wake([this, p = reducer.get(), &shard] { run_agent(*p, shard); });
+  }
+  reducers_.push_back(std::move(reducer));
+  return *reducers_.back();
 }
 
 void World::run_agent(Worker& worker) {
@@ -296,88 +301,6 @@ void World::submit_next(Worker& worker) {
   if (planned.wait_for_it) return;
   net_.at(net_.now() + static_cast<DurationNs>(random_.below(300)) * kMicrosecond,
           [this, &worker] { submit_next(worker); });
-}
-
-void World::kill(Worker& worker) {
-  say("kill worker " + std::to_string(worker.rank));
-  worker.alive = false;
-  net_.crash(worker.endpoint->id(), static_cast<DurationNs>(random_.below(2000)) * kMicrosecond);
-  const TimeNs heard =
-      std::max(worker.to_coordinator, net_.now() + static_cast<DurationNs>(random_.below(3000)) * kMicrosecond);
-  net_.at(heard, [this, peer = worker.peer] {
-    core_.on_lost(peer, {Code::peer_lost, "connection reset"}, net_.now(), effects_);
-    carry_out();
-  });
-}
-
-void World::kill(ReducerProcess& reducer) {
-  say("kill reducer " + std::to_string(reducer.index));
-  reducer.alive = false;
-  note_reducer_fault();
-  for (Shard& shard : reducer.shards)
-    net_.crash(shard.endpoint->id(), static_cast<DurationNs>(random_.below(2000)) * kMicrosecond);
-  const TimeNs heard =
-      std::max(reducer.to_coordinator, net_.now() + static_cast<DurationNs>(random_.below(3000)) * kMicrosecond);
-  net_.at(heard, [this, peer = reducer.peer] {
-    core_.on_lost(peer, {Code::peer_lost, "connection reset"}, net_.now(), effects_);
-    carry_out();
-  });
-}
-
-// A reducer's loss shows most while calls are under way.
-void World::inject_when_running() {
-  const auto jobs = core_.jobs();
-  const bool running = !jobs.empty() && jobs.front().state == server::JobState::running;
-  if (running || fault_ != Fault::kill_reducer || random_.chance(10) || net_.now() > kSecond) return inject();
-  net_.at(net_.now() + static_cast<DurationNs>(random_.below(4000)) * kMicrosecond, [this] { inject_when_running(); });
-}
-
-// Whether the job can go on without a reducer from here on.
-void World::note_reducer_fault() {
-  const auto jobs = core_.jobs();
-  if (jobs.empty() || jobs.front().state != server::JobState::running) recoverable_ = false;
-  const auto alive = [](const auto& one) { return one->alive; };
-  if (std::none_of(reducers_.begin(), reducers_.end(), alive)) recoverable_ = false;
-  if (fault_ == Fault::cut_lane && reducers_.size() == 1) recoverable_ = false;
-}
-
-// The fault of this run, at its drawn moment.
-void World::inject() {
-  Worker& worker = *workers_[victim_];
-  ReducerProcess& reducer = *reducers_[random_.below(reducers_.size())];
-  const auto brief = [&] { return net_.now() + static_cast<DurationNs>(random_.between(1, 150)) * kMillisecond; };
-  switch (fault_) {
-    case Fault::kill_worker:
-      kill(worker);
-      break;
-    case Fault::kill_reducer:
-      if (reducer.alive) kill(reducer);
-      if (random_.chance(40))  // soon another one, perhaps while the job is on its way into a new epoch
-        net_.at(net_.now() + static_cast<DurationNs>(random_.below(4000)) * kMicrosecond, [this] { inject(); });
-      break;
-    case Fault::slow_rank:
-      net_.set_wake_delay(worker.endpoint->id(), 100 * kMicrosecond, 3 * kMillisecond);
-      break;
-    case Fault::stalls:
-      net_.stall(worker.endpoint->id(), brief());
-      for (Shard& shard : reducer.shards) net_.stall(shard.endpoint->id(), brief());
-      break;
-    case Fault::cut_lane:
-      if (lanes_.empty()) return;
-      note_reducer_fault();
-      net_.cut_after(lanes_[random_.below(lanes_.size())], random_.chance(50) ? Side::left : Side::right,
-                     random_.below(20000),
-                     {static_cast<DurationNs>(random_.below(2000)) * kMicrosecond,
-                      static_cast<DurationNs>(random_.below(2000)) * kMicrosecond});
-      break;
-    case Fault::silent_worker:
-      worker.silent = true;
-      net_.stall(worker.endpoint->id(), net_.now() + 100 * kSecond);
-      break;
-    default:
-      return;
-  }
-  fault_done_ = true;
 }
 
 bool World::finished() const {

@@ -39,9 +39,11 @@ enum class Fault {
   duplicate,
   silent_worker,
   refused_memory,
-  absent_rank
+  absent_rank,
+  add_reducer,
+  drain_reducer
 };
-inline constexpr int kFaultCount = 11;
+inline constexpr int kFaultCount = 13;
 const char* fault_name(Fault fault);
 std::optional<Fault> fault_of(std::string_view name);
 
@@ -82,6 +84,7 @@ class World {
     Status closed[2];
     TimeNs tick_at = kNever;
     TimeNs to_coordinator = 0, from_coordinator = 0;  // when the last message of each direction arrives
+    std::map<Incarnation, std::vector<client::ProgressAgent::NewLane>> candidates;  // lanes to recruits
   };
   struct Shard {
     std::unique_ptr<server::ShardAgent> agent;
@@ -92,12 +95,14 @@ class World {
     std::size_t index = 0;
     std::vector<Shard> shards;
     server::PeerId peer;
-    bool alive = true;
+    bool alive = true, refuses = false;  // every reservation
     TimeNs to_coordinator = 0, from_coordinator = 0;
+    Incarnation instance() const { return 1000 + index; }
   };
 
   // -- world.cc: the processes
   void build();
+  ReducerProcess& build_reducer(std::size_t shards);
   void run_agent(Worker& worker);
   void run_agent(ReducerProcess& reducer, Shard& shard);
   void submit_next(Worker& worker);
@@ -105,15 +110,24 @@ class World {
   void fill_exchange(const PlannedCall& planned, std::uint32_t rank, const std::byte* in, std::byte* out,
                      client::Call& call) const;
   std::size_t next_of(const Worker& worker) const;
+  bool finished() const;
+
+  // -- world_faults.cc
   void inject();
   void inject_when_running();
   void note_reducer_fault();
   void kill(Worker& worker);
   void kill(ReducerProcess& reducer);
-  bool finished() const;
+  bool job_runs() const;
+  void start_later(DurationNs within);  // one more reducer
 
   // -- world_control.cc: the control plane
   void start_control();
+  void start_reducer(ReducerProcess& reducer);
+  void open_candidate(Worker& worker, const wire::ReducerInfo& info);
+  std::unique_ptr<transport::Link> open_lane(Worker& worker, const wire::ReducerInfo& info, std::uint16_t index);
+  void on_recruit(Worker& worker, const wire::Recruit& recruit);
+  void on_commit(Worker& worker, const wire::Commit& commit);
   void to_coordinator(TimeNs& last, server::PeerId from, wire::Message message);
   void heartbeat(Worker& worker);
   void heartbeat(ReducerProcess& reducer);
@@ -148,6 +162,8 @@ class World {
   bool fault_done_ = false;
   std::uint32_t world_size_ = 1;
   wire::JobSettings settings_;
+  std::set<Incarnation> in_job_;             // reducers of the epoch that some worker heard of last
+  std::size_t first_reducers_ = 0;           // there from the beginning
   bool recoverable_ = true;                  // whatever was done to reducers, the job had to go on
   bool rings_ = false, peer_lanes_ = false;  // some call goes round the ring
   std::vector<std::uint32_t> sub_;           // members of the second communicator; empty: there is none

@@ -44,18 +44,7 @@ client::ProgressAgent::Reports World::reports(Worker& worker) {
 }
 
 void World::start_control() {
-  for (const auto& owned : reducers_) {
-    ReducerProcess& reducer = *owned;
-    wire::Hello hello;
-    hello.purpose = wire::Purpose::control_reducer;
-    hello.incarnation = 1000 + reducer.index;
-    core_.on_connected(reducer.peer, hello, "reducer:" + std::to_string(reducer.index), net_.now(), effects_);
-    to_coordinator(
-        reducer.to_coordinator, reducer.peer,
-        wire::Register{"r" + std::to_string(reducer.index), "10.0.0." + std::to_string(reducer.index) + ":7401",
-                       static_cast<std::uint16_t>(reducer.shards.size()), 1u << 30, "sim"});
-    heartbeat(reducer);
-  }
+  for (const auto& reducer : reducers_) start_reducer(*reducer);
   // All reducers are registered before the first worker joins, so that the job has all of them.
   for (const auto& owned : workers_) {
     Worker& worker = *owned;
@@ -72,6 +61,18 @@ void World::start_control() {
       heartbeat(worker);
     });
   }
+}
+
+void World::start_reducer(ReducerProcess& reducer) {
+  wire::Hello hello;
+  hello.purpose = wire::Purpose::control_reducer;
+  hello.incarnation = reducer.instance();
+  core_.on_connected(reducer.peer, hello, "reducer:" + std::to_string(reducer.index), net_.now(), effects_);
+  to_coordinator(
+      reducer.to_coordinator, reducer.peer,
+      wire::Register{"r" + std::to_string(reducer.index), "10.0.0." + std::to_string(reducer.index) + ":7401",
+                     static_cast<std::uint16_t>(reducer.shards.size()), 1u << 30, "sim"});
+  heartbeat(reducer);
 }
 
 void World::to_coordinator(TimeNs& last, server::PeerId from, wire::Message message) {
@@ -140,21 +141,72 @@ void World::deliver(server::PeerId to, const wire::Message& message) {
 void World::open_lanes(Worker& worker, const wire::EpochRecord& record) {
   worker.agent->enter(record);
   const auto shards = client::shard_order(record.reducers);
+  for (std::size_t index = 0; index < shards.size(); ++index)
+    worker.agent->adopt(index, open_lane(worker, record.reducers[shards[index].reducer], shards[index].shard));
+  in_job_.clear();
+  for (const wire::ReducerInfo& reducer : record.reducers) in_job_.insert(reducer.instance);
+}
+
+std::unique_ptr<transport::Link> World::open_lane(Worker& worker, const wire::ReducerInfo& info, std::uint16_t index) {
   wire::Hello hello;
   hello.job = kJob;
   hello.rank = worker.rank;
   hello.incarnation = 5000 + worker.rank;
-  for (std::size_t index = 0; index < shards.size(); ++index) {
-    const std::size_t which = record.reducers[shards[index].reducer].instance - 1000;
-    ReducerProcess& reducer = *reducers_[which];
-    SimNetwork::LinkPair pair = net_.make_link(hello);
-    lanes_.push_back(pair.lane);
-    worker.agent->adopt(index, std::move(pair.left));
-    if (!reducer.alive) continue;  // the right link dies here: the lane is closed
-    Shard& shard = reducer.shards[shards[index].shard];
+  ReducerProcess& reducer = *reducers_[info.instance - 1000];
+  SimNetwork::LinkPair pair = net_.make_link(hello);
+  lanes_.push_back(pair.lane);
+  if (reducer.alive) {  // else the right link dies here: the lane is closed
+    Shard& shard = reducer.shards[index];
     shard.agent->adopt(std::move(pair.right));
     run_agent(reducer, shard);
   }
+  return std::move(pair.left);
+}
+
+// Lanes to a recruit: dialling takes a while, and fails where nobody is.
+void World::open_candidate(Worker& worker, const wire::ReducerInfo& info) {
+  worker.candidates[info.instance];
+  const TimeNs dialled = net_.now() + static_cast<DurationNs>(random_.between(20, 2000)) * kMicrosecond;
+  net_.at(dialled, [this, &worker, info] {
+    const auto found = worker.candidates.find(info.instance);
+    if (found == worker.candidates.end() || !found->second.empty() || !worker.alive || worker.over) return;
+    wire::Recruited answer{info.instance, Code::ok, ""};
+    if (!reducers_[info.instance - 1000]->alive) {
+      answer.code = Code::timeout;
+      answer.text = "nobody answers";
+      worker.candidates.erase(found);
+    } else {
+      for (std::uint16_t shard = 0; shard < info.shards; ++shard)
+        found->second.push_back({info.instance, shard, open_lane(worker, info, shard)});
+    }
+    to_coordinator(worker.to_coordinator, worker.peer, answer);
+  });
+}
+
+void World::on_recruit(Worker& worker, const wire::Recruit& recruit) {
+  std::map<Incarnation, std::vector<client::ProgressAgent::NewLane>> wanted;
+  for (const wire::ReducerInfo& info : recruit.reducers) {
+    auto known = worker.candidates.extract(info.instance);
+    if (!known.empty()) wanted.insert(std::move(known));
+  }
+  worker.candidates = std::move(wanted);
+  for (const wire::ReducerInfo& info : recruit.reducers)
+    if (!worker.candidates.contains(info.instance)) open_candidate(worker, info);
+}
+
+void World::on_commit(Worker& worker, const wire::Commit& commit) {
+  coverage_.add("epochs committed at a worker");
+  if (worker.agent->busy()) coverage_.add("epochs inside a call");
+  std::vector<client::ProgressAgent::NewLane> lanes;
+  in_job_.clear();
+  for (const wire::ReducerInfo& reducer : commit.reducers) {
+    in_job_.insert(reducer.instance);
+    auto candidate = worker.candidates.extract(reducer.instance);
+    if (candidate.empty()) continue;
+    coverage_.add("reducers that came into a job");
+    for (auto& lane : candidate.mapped()) lanes.push_back(std::move(lane));
+  }
+  worker.agent->commit(commit, std::move(lanes));
 }
 
 // Dialling takes a while, and longer when the other one has not joined; one that is gone never answers.
@@ -226,9 +278,9 @@ void World::on_message(Worker& worker, const wire::Message& message) {
   } else if (const auto* prepare = std::get_if<wire::Prepare>(&message)) {
     to_coordinator(worker.to_coordinator, worker.peer, wire::Progress{prepare->epoch, worker.agent->prepare()});
   } else if (const auto* commit = std::get_if<wire::Commit>(&message)) {
-    coverage_.add("epochs committed at a worker");
-    if (worker.agent->busy()) coverage_.add("epochs inside a call");
-    worker.agent->commit(*commit);
+    on_commit(worker, *commit);
+  } else if (const auto* recruit = std::get_if<wire::Recruit>(&message)) {
+    on_recruit(worker, *recruit);
   } else if (const auto* gone = std::get_if<wire::CloseCommunicator>(&message)) {
     worker.agent->close_communicator(CommunicatorId(gone->communicator), {Code::closed, "closed by all"});
   } else if (std::holds_alternative<wire::CloseJob>(message)) {
@@ -245,8 +297,11 @@ void World::on_message(ReducerProcess& reducer, const wire::Message& message) {
     for (Shard& shard : reducer.shards) shard.agent->open_job(open->job, open->record);
   } else if (const auto* communicator = std::get_if<wire::OpenCommunicator>(&message)) {
     wire::Reserved answer{communicator->job, communicator->communicator, 1, Code::ok, ""};
-    if (fault_ == Fault::refused_memory && reducer.index == victim_ % reducers_.size() &&
-        communicator->communicator == 0) {
+    if (reducer.refuses) {
+      answer.code = Code::resource_exhausted;
+      answer.text = "no memory here";
+    } else if (fault_ == Fault::refused_memory && reducer.index == victim_ % reducers_.size() &&
+               communicator->communicator == 0) {
       fault_done_ = true;
       answer.code = Code::resource_exhausted;
       answer.text = "no memory here";

@@ -100,6 +100,11 @@ TEST(ControlText, of_trouble) {
   expect_text(
       Commit{Epoch(2u), {{21, "r1", "10.0.0.1:7401", 2, 1}}, {{0, {8}, {0}}}},
       R"({"epoch":2,"least":[{"bulk":[8],"communicator":0,"small":[0]}],"reducers":[{"address":"10.0.0.1:7401","instance":21,"name":"r1","shards":2,"weight":1}],"type":"commit"})");
+  expect_text(
+      Recruit{{{21, "r1", "10.0.0.1:7401", 2, 1}}},
+      R"({"reducers":[{"address":"10.0.0.1:7401","instance":21,"name":"r1","shards":2,"weight":1}],"type":"recruit"})");
+  expect_text(Recruited{21, Code::timeout, "no answer"},
+              R"({"code":"timeout","instance":21,"text":"no answer","type":"recruited"})");
 }
 
 }  // namespace

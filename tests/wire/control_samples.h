@@ -124,6 +124,8 @@ inline std::vector<Message> one_of_each(Prng& r) {
   all.push_back(Enter{job(r), Epoch(u32(r))});
   all.push_back(Entered{job(r), Epoch(u32(r))});
   all.push_back(Commit{Epoch(u32(r)), record(r).reducers, progress(r)});
+  all.push_back(Recruit{record(r).reducers});
+  all.push_back(Recruited{u64(r), r.chance(50) ? Code::ok : code(r), text(r)});
   return all;
 }
 

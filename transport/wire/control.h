@@ -165,9 +165,19 @@ struct CloseJob {
   std::string job;
   std::string reason;
 };                   // C>R; C>W to a worker that has left: nobody needs it any more
-struct Draining {};  // R>C  take no new job here; I leave when the last one ended
+struct Draining {};  // R>C  take no new job here; I leave when the last one has ended or goes on without me
 
-// -- epochs: a reducer of a running job is lost, the others go on
+// -- epochs: the reducers of a running job change
+// C>W  these are to come into the job: open lanes to them beside what runs, and drop those to others that no Commit has
+// taken. The list replaces the one before
+struct Recruit {
+  std::vector<ReducerInfo> reducers;
+};
+struct Recruited {
+  Incarnation instance = 0;
+  Code code = Code::ok;
+  std::string text;
+};  // W>C  the answer for each: all lanes to it are open, or why not
 struct Prepare {
   Epoch epoch;
 };  // C>W  send nothing to reducers any more, drop what still comes, say how far you are
@@ -240,7 +250,7 @@ struct Ping {};
 using Message =
     std::variant<Join, Joined, Ready, Leave, Create, Created, CreateFailed, CloseCommunicator, Register, Registered,
                  OpenJob, OpenCommunicator, Reserved, CloseJob, Draining, Heartbeat, Mismatched, Describe, Waiting,
-                 Stalled, LaneLost, Fail, Ping, Prepare, Progress, Enter, Entered, Commit>;
+                 Stalled, LaneLost, Fail, Ping, Prepare, Progress, Enter, Entered, Commit, Recruit, Recruited>;
 
 // {"type":"join",...}. Every field is written; a reader ignores fields it does not know (a newer minor version) and
 // refuses missing ones, wrong types and numbers out of range with protocol_error naming the field.

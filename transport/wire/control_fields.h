@@ -243,5 +243,14 @@ void fields(auto& io, Is<Commit> auto& m) {
   io.list("reducers", m.reducers);
   io.list("least", m.least);
 }
+void fields(auto& io, Is<Recruit> auto& m) {
+  io.list("reducers", m.reducers);
+}
+void fields(auto& io, Is<Recruited> auto& m) {
+  io.number("instance", m.instance, 0, kLargest<std::uint64_t>);
+  io.choice(
+      "code", m.code, +[](Code code) { return code_name(code); }, kCodeCount);
+  io.text("text", m.text);
+}
 
 }  // namespace redsum::wire
