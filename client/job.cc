@@ -81,6 +81,7 @@ Status Job::start_reducer() {
                          options_.pool_key, options_.guarded, options_.heartbeat_timeout, options_.local.host()});
   if (!started) return started.error();
   own_reducer_ = std::move(*started);
+  own_ = own_reducer_.get();
   return {};
 }
 
@@ -151,6 +152,7 @@ void Job::begin() {
     join.settings.window = options_.window;
     join.settings.mode = options_.mode;
     join.settings.ring_order = options_.ring_order;
+    join.settings.fallback = options_.fallback;
     if (const auto local = tcp::parse_host_port(connection_->local_address()); peers_ && local)
       join.address = peers_->address(local->host);
     join.limit_ms =
@@ -168,6 +170,7 @@ void Job::on_message(const wire::Message& message) {
   if (const auto* m = std::get_if<wire::Prepare>(&message)) return handle(*m);
   if (const auto* m = std::get_if<wire::Commit>(&message)) return handle(*m);
   if (const auto* m = std::get_if<wire::Recruit>(&message)) return handle(*m);
+  if (std::holds_alternative<wire::Bring>(message)) return bring_reducer();
   if (const auto* m = std::get_if<wire::CloseCommunicator>(&message))
     return progress_thread_.loop().post([this, id = CommunicatorId(m->communicator)] {
       worker_.progress.close_communicator(id, {Code::closed, "the communicator was closed"});
@@ -352,8 +355,9 @@ void Job::submit(CommunicatorId id, CallPtr call) {
 transport::Transport::Counters Job::counters() {
   transport::Transport::Counters counters;
   progress_thread_.call([&] { counters = transport_->counters(); });
-  if (!own_reducer_) return counters;
-  const transport::Transport::Counters more = own_reducer_->counters();
+  const OwnReducer* own = own_;
+  if (!own) return counters;
+  const transport::Transport::Counters more = own->counters();
   counters.bytes_sent += more.bytes_sent;
   counters.bytes_received += more.bytes_received;
   counters.frames_sent += more.frames_sent;

@@ -53,7 +53,7 @@ class Job {
 
  private:
   explicit Job(const Options& options);
-  Status start_reducer();  // direct mode
+  Status start_reducer();  // an own one
   Status listen();         // for lanes of other workers
 
   // The progress thread's agent: takes submissions in, then lets ProgressAgent work.
@@ -84,6 +84,7 @@ class Job {
   void handle(const wire::Prepare& message);
   void handle(const wire::Commit& message);
   void handle(const wire::Recruit& message);
+  void bring_reducer();
   wire::Hello lane_hello(const wire::ReducerInfo& reducer, std::uint16_t shard) const;
   void dial_candidate(const wire::ReducerInfo& reducer);
   void on_candidate_lane(Incarnation instance, std::uint64_t attempt, std::uint16_t shard,
@@ -104,7 +105,8 @@ class Job {
 
   const Options options_;
   const Incarnation incarnation_;
-  std::unique_ptr<OwnReducer> own_reducer_;  // direct mode
+  std::unique_ptr<OwnReducer> own_reducer_;  // direct mode, and where the job fell back
+  std::atomic<OwnReducer*> own_{nullptr};    // it, once it is there
   Worker worker_;
   AgentThread progress_thread_;
   std::unique_ptr<transport::Transport> transport_;

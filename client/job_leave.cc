@@ -66,7 +66,7 @@ void Job::leave(std::uint64_t calls) {
   });
   loop_.post([this, calls] { send(wire::Leave{calls}); });
   // Results of this worker's reducer may still be on their way to the others.
-  if (own_reducer_ && !ended_) own_reducer_->wait_until_idle(options_.operation_timeout);
+  if (OwnReducer* own = own_; own && !ended_) own->wait_until_idle(options_.operation_timeout);
   if (!needed) set_over();
 }
 

@@ -58,6 +58,12 @@ void Job::on_candidate_lane(Incarnation instance, std::uint64_t attempt, std::ui
   if (candidate.lanes.size() == candidate.reducer.shards) send(wire::Recruited{instance, Code::ok, ""});
 }
 
+// No reducer of the pool is left. That the own one registers is the answer.
+void Job::bring_reducer() {
+  if (own_reducer_) return;
+  if (const Status status = start_reducer(); !status) send(wire::Brought{status.code(), status.text()});
+}
+
 void Job::handle(const wire::Commit& message) {
   set_pool(message.epoch, message.reducers);
   auto lanes = std::make_shared<std::vector<ProgressAgent::NewLane>>();

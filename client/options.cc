@@ -116,6 +116,7 @@ void options_from_environment(redsum_options& o) {
   o.heartbeat_timeout_ns = seconds_ns("REDSUM_HEARTBEAT_TIMEOUT", 3 * kSecond);
   o.mode = choice("REDSUM_MODE", {"server", "direct", "ring"});
   o.ring_order = choice("REDSUM_RING_ORDER", {"default", "ring", "rank"});
+  o.fallback = choice("REDSUM_FALLBACK", {"default", "none", "direct"});
   o.data_address = variable({"REDSUM_DATA_ADDRESS"});
   o.interfaces = variable({"REDSUM_INTERFACES"});
 }
@@ -154,6 +155,10 @@ Result<Options> check_options(const redsum_options& o) {
     return failure(Code::invalid_argument,
                    "ring_order is none of REDSUM_RING_ORDER_RING and REDSUM_RING_ORDER_RANK; expected 'ring' or 'rank' "
                    "(REDSUM_RING_ORDER)");
+  if (o.fallback < REDSUM_FALLBACK_DEFAULT || o.fallback > REDSUM_FALLBACK_DIRECT)
+    return failure(Code::invalid_argument,
+                   "fallback is none of REDSUM_FALLBACK_NONE and REDSUM_FALLBACK_DIRECT; expected 'none' or 'direct' "
+                   "(REDSUM_FALLBACK)");
   auto secret = read_secret(o.secret_file ? o.secret_file : "");
   if (!secret) return failure(secret.error());
   const char* insecure = variable({"REDSUM_INSECURE"});
@@ -165,6 +170,7 @@ Result<Options> check_options(const redsum_options& o) {
   constexpr wire::Mode kModes[] = {wire::Mode::server, wire::Mode::direct, wire::Mode::ring};
   result.mode = kModes[o.mode];
   result.ring_order = static_cast<wire::RingOrder>(o.ring_order);
+  result.fallback = static_cast<wire::Fallback>(o.fallback);
   result.data_address = o.data_address ? o.data_address : "";
   if (Status status = take_interfaces(o.interfaces ? o.interfaces : "", result); !status)
     return failure(std::move(status));

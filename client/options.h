@@ -23,6 +23,7 @@ struct Options {
   std::uint16_t window = 0;
   wire::Mode mode = wire::Mode::server;
   wire::RingOrder ring_order = wire::RingOrder::unset;
+  wire::Fallback fallback = wire::Fallback::unset;
   bool guarded = false;       // there is a secret, or REDSUM_INSECURE=1 says that none is wanted
   std::string data_address;   // where this worker listens for others; empty: found by itself
   std::string interfaces;     // as given; then data_address is on `local`

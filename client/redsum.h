@@ -91,13 +91,22 @@ typedef enum redsum_ring_order {
   REDSUM_RING_ORDER_RANK = 2  /**< rank 0, with the bits of server mode: up to 2 x S bytes each way */
 } redsum_ring_order;
 
+/** What a job in server mode does when it has lost all reducers of the pool. The same on every rank. */
+typedef enum redsum_fallback {
+  REDSUM_FALLBACK_DEFAULT = 0, /**< as direct */
+  REDSUM_FALLBACK_NONE = 1,    /**< its calls end with reducer_lost */
+  REDSUM_FALLBACK_DIRECT = 2   /**< its calls go on as in direct mode, with the same bits, until the pool has a reducer
+                                  again. Workers that may not listen (data_address) cannot help with that */
+} redsum_fallback;
+
 typedef struct redsum_comm redsum_comm;     /**< an ordered group of workers */
 typedef struct redsum_handle redsum_handle; /**< one submitted collective */
 
 /**
  * How a process joins a job. Always start from redsum_options_init(), which sets the defaults and then what the
  * environment says: REDSUM_COORDINATOR, REDSUM_JOB_ID, REDSUM_SECRET_FILE, REDSUM_CHUNK_BYTES, REDSUM_WINDOW,
- * REDSUM_MODE (server, direct, ring), REDSUM_RING_ORDER (ring, rank), REDSUM_DATA_ADDRESS, REDSUM_INTERFACES,
+ * REDSUM_MODE (server, direct, ring), REDSUM_RING_ORDER (ring, rank), REDSUM_FALLBACK (none, direct),
+ * REDSUM_DATA_ADDRESS, REDSUM_INTERFACES,
  * REDSUM_INSECURE (1), REDSUM_*_TIMEOUT (seconds), and rank and world size from REDSUM_RANK/REDSUM_WORLD_SIZE,
  * RANK/WORLD_SIZE (torchrun), OMPI_COMM_WORLD_*, PMI_*, SLURM_PROCID/SLURM_NTASKS. Strings are copied by redsum_init.
  */
@@ -124,6 +133,7 @@ typedef struct redsum_options {
                              matches counts. This rank listens there and its lanes come from that address; data_address,
                              where it is given, must lie on it. A loopback address is refused in a job whose coordinator
                              is reached by another. NULL or "": left to the system (REDSUM_INTERFACES) */
+  int32_t fallback;       /**< a redsum_fallback. Default REDSUM_FALLBACK_DEFAULT, or what REDSUM_FALLBACK says */
 } redsum_options;
 
 /** One piece of a collective's data. A list of them is one collective, in that order, as if they were contiguous. */

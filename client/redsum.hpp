@@ -83,11 +83,12 @@ struct Options {
     data_address = c.data_address ? c.data_address : "";
     ring_order = c.ring_order;
     interfaces = c.interfaces ? c.interfaces : "";
+    fallback = c.fallback;
   }
   std::string coordinator, job_id, secret_file, data_address, interfaces;
-  // A redsum_mode and a redsum_ring_order, or what the environment has wrong: then no value of the enumeration, and
-  // redsum_init refuses it.
-  std::int32_t mode, ring_order;
+  // A redsum_mode, a redsum_ring_order and a redsum_fallback, or what the environment has wrong: then no value of the
+  // enumeration, and redsum_init refuses it.
+  std::int32_t mode, ring_order, fallback;
   int rank, world_size;
   std::uint32_t chunk_bytes, window;
   std::chrono::nanoseconds connect_timeout, operation_timeout, heartbeat_timeout;
@@ -184,6 +185,7 @@ class Communicator {
     c.data_address = options.data_address.c_str();
     c.ring_order = options.ring_order;
     c.interfaces = options.interfaces.c_str();
+    c.fallback = options.fallback;
     throw_if_failed(redsum_init(&c, &comm_));
   }
   static Communicator init(const Options& options = Options()) { return Communicator(options); }

@@ -115,6 +115,7 @@ bool CoordinatorCore::dispatch_worker(Peer& peer, const wire::Message& message, 
   if (const auto* lane = std::get_if<wire::LaneLost>(&message)) return on_lane_lost(peer, *lane, turn), true;
   if (const auto* failed = std::get_if<wire::Fail>(&message)) return on_failed(peer, *failed, turn), true;
   if (const auto* progress = std::get_if<wire::Progress>(&message)) return on_progress(peer, *progress, turn), true;
+  if (const auto* brought = std::get_if<wire::Brought>(&message)) return on_brought(peer, *brought, turn), true;
   if (const auto* reached = std::get_if<wire::Recruited>(&message)) return on_recruited(peer, *reached, turn), true;
   return false;
 }
@@ -240,6 +241,7 @@ TimeNs CoordinatorCore::earliest_deadline() const {
     earliest = std::min(earliest, job->deadline);
     for (const roster::LaneTrouble& trouble : job->lane_troubles) earliest = std::min(earliest, trouble.at);
     for (const auto& [id, recruit] : job->recruits) earliest = std::min(earliest, recruit.deadline);
+    if (!job->bringing.empty()) earliest = std::min(earliest, job->bring_deadline);
     for (const auto& [instance, barred] : job->barred)
       if (barred.until != 0) earliest = std::min(earliest, barred.until);
     for (const Creation& creation : job->creations) earliest = std::min(earliest, creation.deadline);

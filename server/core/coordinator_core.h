@@ -164,16 +164,28 @@ class CoordinatorCore {
   void send_recruits(const Job& job, Turn& turn);
   // Opens an epoch if a recruit is ready or a reducer wants to go, and none is being opened.
   void change_if_due(Job& job, Turn& turn);
-  void take_in(Job& job, Turn& turn);                                     // recruits that are ready
-  void let_go(Job& job);                                                  // reducers that drain, while others are left
-  bool has_leaver(const Job& job) const;                                  // there is one
+  void take_in(Job& job, Turn& turn);  // recruits that are ready
+  // Reducers that drain, and those of workers that have left or where the pool has one again; while others are left.
+  void let_go(Job& job, Turn& turn);
+  std::vector<PeerId> leavers(const Job& job) const;
   void dismiss(Job& job, PeerId recruit, const Status& why, Turn& turn);  // it does not come in; `job` may fail
   void dismiss_all(Job& job, const std::string& reason, Turn& turn);
   void bar(Job& job, Incarnation instance, Turn& turn);
   void check_recruits(Job& job, Turn& turn);
+  void drop_recruit(Job& job, PeerId recruit, const std::string& reason, Turn& turn);
+  bool ready_to_come(const Job& job) const;
+  bool none_left(const Job& job) const;  // nor on its way
   Status recruit_timeout(const Job& job, PeerId id, const roster::Recruit& recruit) const;
   wire::ReducerInfo info_of(PeerId reducer) const;
   std::vector<PeerId> candidates(const Job& job) const;  // reducers and recruits
+
+  // -- jobs without a reducer of the pool (coordinator_fallback.cc)
+  void fall_back(Job& job, Turn& turn);
+  void own_registered(const Peer& reducer, Turn& turn);
+  void on_brought(Peer& worker, const wire::Brought& message, Turn& turn);
+  void own_leaves(Job& job, std::uint32_t rank, Turn& turn);
+  void check_bringing(Job& job, Turn& turn);
+  void brought(Job& job, PeerId worker, Turn& turn);  // or it cannot
 
   // -- the life of a job (coordinator_formation.cc)
   void on_join(Peer& peer, const wire::Join& message, Turn& turn);

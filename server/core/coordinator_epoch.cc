@@ -30,9 +30,12 @@ void CoordinatorCore::lose_reducer(Job& job, PeerId id, Incarnation instance, co
   std::erase_if(job.record.reducers, [&](const wire::ReducerInfo& info) { return info.instance == instance; });
   job.last_error = why.text();
   if (job.reducers.empty()) recruit(job, turn);
-  if (job.reducers.empty() && job.recruits.empty()) return fail_job(job, why, {}, turn);
+  if (job.reducers.empty() && job.recruits.empty()) fall_back(job, turn);
+  if (none_left(job)) return fail_job(job, why, {}, turn);
+  const std::vector<PeerId> others = candidates(job);
   note(log::Level::warn,
-       "job '" + job.name + "': " + why.text() + "; it goes on with " + reducers_text(candidates(job)), turn);
+       "job '" + job.name + "': " + why.text() + (others.empty() ? "" : "; it goes on with " + reducers_text(others)),
+       turn);
   for (auto it = job.creations.begin(); it != job.creations.end();) {
     const auto creation = it++;
     if (creation->unreserved.erase(id) != 0 && creation->unreserved.empty()) created(job, creation, turn);
@@ -44,8 +47,7 @@ void CoordinatorCore::lose_reducer(Job& job, PeerId id, Incarnation instance, co
 void CoordinatorCore::give_up_reducer(Job& job, const roster::LaneTrouble& trouble, Turn& turn) {
   for (const PeerId id : job.reducers) {
     if (peers_.at(id).hello.incarnation != trouble.instance) continue;
-    const bool of_pool = peers_.at(id).of_pool();
-    if (!of_pool || candidates(job).size() == 1) break;
+    if (job.record.settings.mode != wire::Mode::server) break;
     send(id, wire::CloseJob{job.name, trouble.why.text()}, turn);
     bar(job, trouble.instance, turn);
     return lose_reducer(job, id, trouble.instance, trouble.why, turn);
@@ -55,7 +57,7 @@ void CoordinatorCore::give_up_reducer(Job& job, const roster::LaneTrouble& troub
 
 void CoordinatorCore::open_epoch(Job& job, Turn& turn) {
   take_in(job, turn);
-  let_go(job);
+  let_go(job, turn);
   job.change.emplace();
   job.change->epoch = Epoch(options_.term, ++job.epochs);
   for (const roster::Seat& seat : job.seats)
@@ -123,6 +125,7 @@ void CoordinatorCore::commit_epoch(Job& job, Turn& turn) {
     fail_communicator(job, id, {Code::reducer_lost, job.last_error + "; " + who + " is gone, and needed to go on"}, {},
                       turn);
   job.record.epoch = change.epoch;
+  job.coming.clear();
   wire::Commit commit{change.epoch, job.record.reducers, {}};
   for (const auto& [id, least] : change.least)
     if (const auto found = job.communicators.find(id); found != job.communicators.end() && !found->second.failed)

@@ -36,6 +36,8 @@ constexpr Setting kSettings[] = {
      [](std::uint32_t value) { return std::string(wire::mode_name(static_cast<wire::Mode>(value))); }},
     {"ring_order", [](const wire::JobSettings& s) { return static_cast<std::uint32_t>(s.ring_order); },
      [](std::uint32_t value) { return std::string(wire::ring_order_name(static_cast<wire::RingOrder>(value))); }},
+    {"fallback", [](const wire::JobSettings& s) { return static_cast<std::uint32_t>(s.fallback); },
+     [](std::uint32_t value) { return std::string(wire::fallback_name(static_cast<wire::Fallback>(value))); }},
 };
 
 // First what a rank asks for, then what the pool is configured with.
@@ -69,6 +71,8 @@ wire::JobSettings CoordinatorCore::choose_settings(const Job& job) const {
   if (settings.mode == wire::Mode::unset) settings.mode = wire::Mode::server;
   settings.ring_order = static_cast<wire::RingOrder>(wanted(job, options_.defaults, 5));
   if (settings.ring_order == wire::RingOrder::unset) settings.ring_order = wire::RingOrder::ring;
+  settings.fallback = static_cast<wire::Fallback>(wanted(job, options_.defaults, 6));
+  if (settings.fallback == wire::Fallback::unset) settings.fallback = wire::Fallback::direct;
   return settings;
 }
 
@@ -171,7 +175,7 @@ std::vector<PeerId> CoordinatorCore::pool_reducers() const {
   return reducers;
 }
 
-// Of a job in direct mode, by rank; 0 where it has not registered.
+// Of a job in direct mode, or one that falls back, by rank; 0 where it has not registered.
 std::vector<PeerId> CoordinatorCore::own_reducers(const Job& job) const {
   std::vector<PeerId> reducers(job.world_size);
   for (const auto& [id, peer] : peers_)

@@ -40,7 +40,8 @@ struct Seat {
   std::string address;
   wire::JobSettings asked;
   bool ready = false;
-  bool needed = false;  // it has left, and an epoch began with it: others may wait for what it contributes again
+  bool cannot_bring = false;  // a reducer, where the job falls back
+  bool needed = false;        // it has left, and an epoch began with it: others may wait for what it contributes again
   std::string text() const {
     return "rank " + std::to_string(worker.rank) + " (" + worker.host + " at " + address + ")";
   }
@@ -123,9 +124,13 @@ struct Job {
   std::vector<LaneTrouble> lane_troubles;
   std::set<Incarnation> lost_reducers;  // that it had and goes on without
   std::map<PeerId, Recruit> recruits;
+  std::set<PeerId> coming;  // recruits that have become reducers since the last Commit: the workers keep their lanes
   std::map<Incarnation, Barred> barred;
-  std::vector<PeerId> parting;  // reducers that drain: they are told when an epoch without them has begun
-  std::uint32_t epochs = 1;     // numbers given out, also those that nobody entered
+  std::set<PeerId> brought;        // reducers of its workers that it has used
+  std::set<PeerId> bringing;       // workers that were asked to bring a reducer,
+  TimeNs bring_deadline = kNever;  // at most until then
+  std::vector<PeerId> parting;     // reducers that drain: they are told when an epoch without them has begun
+  std::uint32_t epochs = 1;        // numbers given out, also those that nobody entered
   std::optional<Change> change;
   std::set<PeerId> lingering;  // workers that have left, and stay for what others may need of them
 };

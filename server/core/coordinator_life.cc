@@ -46,6 +46,7 @@ void CoordinatorCore::on_leave(Peer& peer, const wire::Leave& message, Turn& tur
     if (communicator.rank_of(rank)) open.push_back(id);
   for (const std::uint16_t id : open) close_member(job, id, rank, id == 0 ? message.calls : 0, turn);
   run_if_ready(job, turn);
+  if (job.taken > 0) own_leaves(job, rank, turn);
   forget_if_empty(job, turn);
 }
 
@@ -97,7 +98,8 @@ void CoordinatorCore::fail_formation(Job& job, const Status& why, Turn& turn) {
 
 void CoordinatorCore::close_at_reducers(Job& job, const std::string& reason, Turn& turn) {
   send_reducers(job, wire::CloseJob{job.name, reason}, turn);
-  for (const PeerId id : job.reducers)  // a worker's own has had its one job
+  job.brought.insert(job.reducers.begin(), job.reducers.end());
+  for (const PeerId id : job.brought)  // a worker's own has had its one job
     if (Peer* peer = find(id); peer && !peer->of_pool()) peer->draining = true;
   job.reducers.clear();
 }

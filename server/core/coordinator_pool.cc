@@ -64,6 +64,7 @@ void CoordinatorCore::on_register(Peer& peer, const wire::Register& message, Tur
              std::to_string(pool),
          turn);
   send(peer.id, wire::Registered{pool}, turn);
+  if (!peer.of_pool()) own_registered(peer, turn);
   std::vector<Job*> waiting;
   for (const auto& [name, job] : jobs_) {
     if (job->state == JobState::forming) waiting.push_back(job.get());
@@ -81,6 +82,8 @@ void CoordinatorCore::on_draining(Peer& peer, Turn& turn) {
   for (const auto& [name, job] : jobs_) jobs.push_back(job.get());
   for (Job* job : jobs) {
     dismiss(*job, peer.id, {Code::closed, reducer_text(peer.id) + " is draining"}, turn);
+    const auto drains = [this](PeerId id) { return peers_.at(id).draining; };
+    if (job->recruits.empty() && std::all_of(job->reducers.begin(), job->reducers.end(), drains)) fall_back(*job, turn);
     change_if_due(*job, turn);
   }
 }
@@ -96,7 +99,7 @@ void CoordinatorCore::reducer_gone(const Peer& peer, const Status& why, Turn& tu
   }
   for (Job* job : awaiting) dismiss(*job, peer.id, {Code::reducer_lost, who + " is lost: " + why.text()}, turn);
   for (Job* job : hit) {
-    if (peer.of_pool()) {
+    if (job->record.settings.mode == wire::Mode::server) {
       lose_reducer(*job, peer.id, peer.hello.incarnation, {Code::reducer_lost, who + " is lost: " + why.text()}, turn);
       continue;
     }

@@ -40,6 +40,8 @@ void CoordinatorCore::recruit(Job& job, Turn& turn) {
 }
 
 void CoordinatorCore::recruit(Job& job, const Peer& reducer, Turn& turn) {
+  std::erase(job.parting, reducer.id);
+  if (!reducer.of_pool()) job.brought.insert(reducer.id);
   roster::Recruit& recruit = job.recruits[reducer.id];
   recruit.deadline = turn.now + kRecruitLimit;
   arm(recruit.deadline);
@@ -73,6 +75,8 @@ void CoordinatorCore::send_recruits(const Job& job, Turn& turn) {
   wire::Recruit message;
   for (const auto& [id, recruit] : job.recruits)
     if (recruit.told) message.reducers.push_back(info_of(id));
+  for (const PeerId id : job.reducers)
+    if (job.coming.contains(id)) message.reducers.push_back(info_of(id));
   send_members(job, std::move(message), turn);
 }
 
@@ -98,14 +102,32 @@ void CoordinatorCore::reached(Job& job, PeerId id, PeerId worker, Turn& turn) {
 // While a job has no reducer an epoch is open already, and waits for one.
 void CoordinatorCore::change_if_due(Job& job, Turn& turn) {
   if (job.state != JobState::running) return;
-  const bool comes =
-      std::any_of(job.recruits.begin(), job.recruits.end(), [](const auto& recruit) { return recruit.second.ready(); });
+  const bool comes = ready_to_come(job);
   if (!job.change) {
-    if (comes || has_leaver(job)) open_epoch(job, turn);
+    if (comes || !leavers(job).empty()) open_epoch(job, turn);
   } else if (comes && job.reducers.empty()) {
     take_in(job, turn);
+    let_go(job, turn);
     advance_epoch(job, turn);
   }
+}
+
+// The pool's come one by one; of the workers' own all that come, at once.
+bool CoordinatorCore::ready_to_come(const Job& job) const {
+  bool own = false, waits = !job.bringing.empty();
+  for (const auto& [id, recruit] : job.recruits) {
+    if (!peers_.at(id).of_pool()) {
+      own = own || recruit.ready();
+      waits = waits || !recruit.ready();
+    } else if (recruit.ready()) {
+      return true;
+    }
+  }
+  return own && !waits;
+}
+
+bool CoordinatorCore::none_left(const Job& job) const {
+  return job.reducers.empty() && job.recruits.empty() && job.bringing.empty();
 }
 
 void CoordinatorCore::take_in(Job& job, Turn& turn) {
@@ -115,42 +137,61 @@ void CoordinatorCore::take_in(Job& job, Turn& turn) {
     const PeerId id = recruit->first;
     job.recruits.erase(recruit);
     job.reducers.push_back(id);
+    job.coming.insert(id);
     job.record.reducers.push_back(info_of(id));
     job.lost_reducers.erase(job.record.reducers.back().instance);
     note(log::Level::info, "job '" + job.name + "': " + reducer_text(id) + " comes in", turn);
   }
 }
 
-bool CoordinatorCore::has_leaver(const Job& job) const {
-  if (job.record.settings.mode != wire::Mode::server) return false;
-  const auto drains = [this](PeerId id) { return peers_.at(id).draining; };
-  return std::any_of(job.reducers.begin(), job.reducers.end(), drains) &&
-         !std::all_of(job.reducers.begin(), job.reducers.end(), drains);
+std::vector<PeerId> CoordinatorCore::leavers(const Job& job) const {
+  std::vector<PeerId> going;
+  if (job.record.settings.mode != wire::Mode::server) return going;
+  const bool has_pool = std::any_of(job.reducers.begin(), job.reducers.end(),
+                                    [this](PeerId id) { return peers_.at(id).of_pool() && !peers_.at(id).draining; });
+  for (const PeerId id : job.reducers) {
+    const Peer& peer = peers_.at(id);
+    const bool goes =
+        peer.draining ||
+        (!peer.of_pool() && (has_pool || job.seats[peer.reducer->rank].state != roster::Seat::State::taken));
+    if (goes) going.push_back(id);
+  }
+  if (going.size() == job.reducers.size()) going.clear();
+  return going;
 }
 
-void CoordinatorCore::let_go(Job& job) {
-  if (!has_leaver(job)) return;
-  for (const PeerId id : std::vector(job.reducers)) {
+void CoordinatorCore::let_go(Job& job, Turn& turn) {
+  for (const PeerId id : leavers(job)) {
     const Peer& peer = peers_.at(id);
-    if (!peer.draining) continue;
     std::erase(job.reducers, id);
     std::erase_if(job.record.reducers, [&](const auto& info) { return info.instance == peer.hello.incarnation; });
     job.lost_reducers.insert(peer.hello.incarnation);
     job.parting.push_back(id);
   }
+  const auto of_pool = [this](PeerId id) { return peers_.at(id).of_pool(); };
+  if (std::none_of(job.reducers.begin(), job.reducers.end(), of_pool)) return;
+  job.bringing.clear();
+  for (const PeerId id : candidates(job))
+    if (!of_pool(id) && job.recruits.contains(id))
+      drop_recruit(job, id, "the pool has a reducer for the job again", turn);
+}
+
+void CoordinatorCore::drop_recruit(Job& job, PeerId id, const std::string& reason, Turn& turn) {
+  const auto node = job.recruits.extract(id);
+  if (node.empty()) return;
+  ++changes_;
+  if (find(id)) send(id, wire::CloseJob{job.name, reason}, turn);
+  if (node.mapped().told) send_recruits(job, turn);
 }
 
 void CoordinatorCore::dismiss(Job& job, PeerId id, const Status& why, Turn& turn) {
-  const auto node = job.recruits.extract(id);
-  if (node.empty()) return;
-  if (const Peer* peer = find(id)) {
-    send(id, wire::CloseJob{job.name, why.text()}, turn);
-    if (!peer->draining) bar(job, peer->hello.incarnation, turn);
-  }
-  ++changes_;
+  if (!job.recruits.contains(id)) return;
+  drop_recruit(job, id, why.text(), turn);
+  if (const Peer* peer = find(id); peer && !peer->draining) bar(job, peer->hello.incarnation, turn);
   note(log::Level::warn, "job '" + job.name + "' does without a reducer more: " + why.text(), turn);
-  if (node.mapped().told) send_recruits(job, turn);
-  if (job.reducers.empty() && job.recruits.empty()) fail_job(job, {Code::reducer_lost, job.last_error}, {}, turn);
+  if (job.reducers.empty() && job.recruits.empty()) fall_back(job, turn);
+  if (none_left(job)) return fail_job(job, {Code::reducer_lost, job.last_error}, {}, turn);
+  change_if_due(job, turn);  // it may be the one that others waited for
 }
 
 void CoordinatorCore::dismiss_all(Job& job, const std::string& reason, Turn& turn) {
@@ -158,6 +199,7 @@ void CoordinatorCore::dismiss_all(Job& job, const std::string& reason, Turn& tur
   for (const PeerId id : job.parting) send(id, wire::CloseJob{job.name, reason}, turn);
   job.recruits.clear();
   job.parting.clear();
+  job.bringing.clear();
 }
 
 void CoordinatorCore::bar(Job& job, Incarnation instance, Turn& turn) {
@@ -182,6 +224,7 @@ void CoordinatorCore::check_recruits(Job& job, Turn& turn) {
     again = true;
   }
   if (again) recruit(job, turn);
+  check_bringing(job, turn);
 }
 
 Status CoordinatorCore::recruit_timeout(const Job& job, PeerId id, const roster::Recruit& recruit) const {

@@ -16,7 +16,7 @@ class OptionsTest : public testing::Test {
          {"REDSUM_COORDINATOR", "REDSUM_JOB_ID", "REDSUM_SECRET_FILE", "REDSUM_RANK", "REDSUM_WORLD_SIZE", "RANK",
           "WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "REDSUM_CHUNK_BYTES", "REDSUM_WINDOW",
           "REDSUM_CONNECT_TIMEOUT", "REDSUM_OPERATION_TIMEOUT", "REDSUM_HEARTBEAT_TIMEOUT", "REDSUM_MODE",
-          "REDSUM_RING_ORDER", "REDSUM_DATA_ADDRESS", "REDSUM_INTERFACES"})
+          "REDSUM_RING_ORDER", "REDSUM_FALLBACK", "REDSUM_DATA_ADDRESS", "REDSUM_INTERFACES"})
       ::unsetenv(name);
     redsum_options_init_for_test();
   }
@@ -70,6 +70,14 @@ TEST_F(OptionsTest, the_mode_is_one_of_three_words) {
   redsum_options_init_for_test();
   EXPECT_EQ(check_options(options_)->mode, wire::Mode::ring);
   EXPECT_EQ(check_options(options_)->ring_order, wire::RingOrder::rank);
+  EXPECT_EQ(check_options(options_)->fallback, wire::Fallback::unset);
+  ::setenv("REDSUM_FALLBACK", "none", 1);
+  redsum_options_init_for_test();
+  EXPECT_EQ(check_options(options_)->fallback, wire::Fallback::none);
+  ::setenv("REDSUM_FALLBACK", "ring", 1);
+  redsum_options_init_for_test();
+  expect_refused("fallback is none of");
+  ::unsetenv("REDSUM_FALLBACK");
   ::setenv("REDSUM_MODE", "star", 1);
   redsum_options_init_for_test();
   expect_refused("mode is none of");

@@ -67,9 +67,9 @@ def test_FLT_02_killed_reducers_are_not_noticed_as_long_as_one_is_left(bench, co
 
 
 @pytest.mark.parametrize("count", [1000, 4000000])
-def test_FLT_02_the_last_reducer_that_is_killed_is_named_to_all(bench, count):
+def test_FLT_02_the_last_reducer_that_is_killed_is_named_to_all_without_fallback(bench, count):
     coordinator, only = bench.pool(1)
-    workers = bench.workers(coordinator, 3, "loop", count, 10000000)
+    workers = bench.workers(coordinator, 3, "loop", count, 10000000, env={"REDSUM_FALLBACK": "none"})
     ready(workers)
     only.signal(9)
     start = time.monotonic()

@@ -40,6 +40,46 @@ def test_FLT_02_a_reducer_that_comes_back_is_used_within_5_s_without_restarting_
     go_on(workers)
 
 
+@pytest.mark.parametrize("count, calls", [(1000, 20000), (4000000, 100)])
+def test_FLT_02_all_reducers_are_killed_and_the_workers_go_on_by_themselves(bench, count, calls):
+    coordinator, *reducers = bench.pool(2)
+    workers = bench.workers(coordinator, 3, "loop", count, calls)
+    ready(workers)
+    for reducer in reducers:
+        reducer.signal(9)
+    for worker in workers:
+        assert worker.wait(60 * SLOW) == 0, worker.output()
+    coordinator.line("its workers sum for each other")
+
+
+@pytest.mark.parametrize("count", [1000, 4000000])
+def test_FLT_02_both_reducers_are_killed_and_one_is_started_again_after_3_s(bench, count):
+    coordinator, *reducers = bench.pool(2)
+    workers = bench.workers(coordinator, 3, "loop", count, 10000000)
+    ready(workers)
+    for reducer in reducers:
+        reducer.signal(9)
+    time.sleep(3)
+    again = start_reducer(bench, coordinator, "reducer-0")
+    works(again)
+    again.signal(9)  # and once more
+    again.wait()
+    works(start_reducer(bench, coordinator, "reducer-1"))
+    go_on(workers)
+
+
+def test_workers_that_may_not_listen_do_not_fall_back(bench):
+    """Nothing guards the pool, and the coordinator is reached by an address that is not loopback's own."""
+    coordinator, only = bench.pool(1)
+    workers = bench.workers(coordinator, 2, "loop", 1000, 10000000, env={"REDSUM_DATA_ADDRESS": "0.0.0.0"})
+    ready(workers)
+    only.signal(9)
+    for worker in workers:
+        assert worker.wait() == 3, worker.output()
+        assert "reducer_lost" in worker.line("^error: ")
+    coordinator.line("brings no reducer.*REDSUM_SECRET_FILE")
+
+
 def test_a_job_that_began_with_one_reducer_grows(bench):
     coordinator, _ = bench.pool(1)
     workers = bench.workers(coordinator, 3, "loop", 4000000, 10000000)
@@ -60,9 +100,18 @@ def test_a_reducer_that_is_stopped_hands_its_work_over(bench, count, calls):
         assert worker.wait(60 * SLOW) == 0, worker.output()
 
 
-def test_the_only_reducer_drains_once_another_has_come(bench):
+def test_the_only_reducer_hands_over_to_the_workers(bench):
     coordinator, only = bench.pool(1, "--drain-timeout", "1h")
     workers = bench.workers(coordinator, 2, "loop", 100000, 10000000)
+    ready(workers)
+    assert only.stop(5 * SLOW) == 0, only.output()
+    time.sleep(0.2)
+    go_on(workers)
+
+
+def test_the_only_reducer_drains_once_another_has_come(bench):
+    coordinator, only = bench.pool(1, "--drain-timeout", "1h")
+    workers = bench.workers(coordinator, 2, "loop", 100000, 10000000, env={"REDSUM_FALLBACK": "none"})
     ready(workers)
     only.signal(15)
     only.line("drain")

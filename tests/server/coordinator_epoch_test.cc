@@ -71,7 +71,7 @@ TEST(CoordinatorEpoch, AnotherLossOnTheWayBurnsTheNumber) {
 }
 
 TEST(CoordinatorEpoch, TheLastReducerLostOnTheWayFailsTheJob) {
-  Story story;
+  Story story(without_fallback());
   const PeerId r0 = story.reducer("r0"), r1 = story.reducer("r1");
   const auto workers = story.running(1, {r0, r1});
   story.cut(r1);

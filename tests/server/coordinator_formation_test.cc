@@ -85,19 +85,19 @@ TEST(CoordinatorFormation, ChoosesSettingsThatKeepAllPlacesInCache) {
     return story.last<OpenJob>(reducer).record.settings;
   };
   // 4 MiB / ((4 + 2) x 4) = 170 KiB; the power of two below it, less 4 KiB
-  EXPECT_EQ(chosen(4, {}, {}),
-            (wire::JobSettings{124 << 10, 4, 4, 16 << 10, wire::Mode::server, wire::RingOrder::ring}));
-  EXPECT_EQ(chosen(8, {}, {}),
-            (wire::JobSettings{60 << 10, 4, 4, 16 << 10, wire::Mode::server, wire::RingOrder::ring}));
-  EXPECT_EQ(chosen(1, {0, 1, 0, 0}, {}),
-            (wire::JobSettings{124 << 10, 1, 4, 16 << 10, wire::Mode::server, wire::RingOrder::ring}));
-  EXPECT_EQ(chosen(300, {}, {}),
-            (wire::JobSettings{12 << 10, 4, 4, 12 << 10, wire::Mode::server, wire::RingOrder::ring}));
+  EXPECT_EQ(chosen(4, {}, {}), (wire::JobSettings{124 << 10, 4, 4, 16 << 10, wire::Mode::server, wire::RingOrder::ring,
+                                                  wire::Fallback::direct}));
+  EXPECT_EQ(chosen(8, {}, {}), (wire::JobSettings{60 << 10, 4, 4, 16 << 10, wire::Mode::server, wire::RingOrder::ring,
+                                                  wire::Fallback::direct}));
+  EXPECT_EQ(chosen(1, {0, 1, 0, 0}, {}), (wire::JobSettings{124 << 10, 1, 4, 16 << 10, wire::Mode::server,
+                                                            wire::RingOrder::ring, wire::Fallback::direct}));
+  EXPECT_EQ(chosen(300, {}, {}), (wire::JobSettings{12 << 10, 4, 4, 12 << 10, wire::Mode::server, wire::RingOrder::ring,
+                                                    wire::Fallback::direct}));
   // One rank's wish is enough; it comes before the pool's configuration.
   EXPECT_EQ(chosen(2, {4096, 2, 3, 1024}, {8192, 8, 8, 2048}),
-            (wire::JobSettings{4096, 2, 3, 1024, wire::Mode::server, wire::RingOrder::ring}));
+            (wire::JobSettings{4096, 2, 3, 1024, wire::Mode::server, wire::RingOrder::ring, wire::Fallback::direct}));
   EXPECT_EQ(chosen(2, {4096, 0, 0, 0}, {8192, 8, 9, 0}),
-            (wire::JobSettings{4096, 8, 9, 4096, wire::Mode::server, wire::RingOrder::ring}));
+            (wire::JobSettings{4096, 8, 9, 4096, wire::Mode::server, wire::RingOrder::ring, wire::Fallback::direct}));
 }
 
 TEST(CoordinatorFormation, LIF_04_MissingRanksAreNamedAtTheDeadline) {

@@ -111,7 +111,7 @@ TEST(CoordinatorLoss, InEveryStateALossHasItsEnd) {
 }
 
 TEST(CoordinatorLoss, TheLastReducerOrOneOfAnOpeningJobFailsIt) {
-  Story story;
+  Story story(without_fallback());
   const PeerId r0 = story.reducer("r0");
   const auto one = story.running(1, {r0}, "one");
   const PeerId r1 = story.reducer("r1");
@@ -129,7 +129,7 @@ TEST(CoordinatorLoss, TheLastReducerOrOneOfAnOpeningJobFailsIt) {
 }
 
 TEST(CoordinatorLoss, ABrokenLaneWaitsForItsReducersOwnLoss) {
-  Story story;
+  Story story(without_fallback());
   const PeerId r0 = story.reducer("r0");
   const auto workers = story.running(2, {r0});
   const Incarnation instance = story.last<Joined>(workers[0]).record.reducers[0].instance;
@@ -139,7 +139,7 @@ TEST(CoordinatorLoss, ABrokenLaneWaitsForItsReducersOwnLoss) {
   story.cut(r0, "connection closed");
   EXPECT_EQ(story.last<Fail>(workers[1]).text, "reducer 'r0' (r0:7401) is lost: connection closed");
 
-  Story alone;
+  Story alone(without_fallback());
   const auto others = alone.running(2, {alone.reducer("r0")});
   alone.say(others[0], wire::LaneLost{alone.last<Joined>(others[0]).record.reducers[0].instance, "no route to host"});
   alone.pass(1100 * kMillisecond);

@@ -37,6 +37,7 @@ using Names = std::vector<std::string>;
 
 // A job of two workers on r0, and one reducer more.
 struct Growing : Story {
+  using Story::Story;
   PeerId r0 = reducer("r0");
   std::vector<PeerId> workers = running(2, {r0});
   PeerId r1 = reducer("r1");
@@ -140,7 +141,7 @@ TEST(CoordinatorRecruit, WorkersThatHaveLeftAndAreStillThereOpenLanesToo) {
 
 TEST(CoordinatorRecruit, TheLastReducerIsLostWhileOneComes) {
   for (const bool comes : {true, false}) {
-    Growing story;
+    Growing story(without_fallback());
     story.cut(story.r0);
     EXPECT_EQ(story.state(), "running") << "it waits for the recruit";
     story.stop(1);

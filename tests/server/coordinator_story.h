@@ -13,6 +13,13 @@
 
 namespace redsum::server {
 
+// A job that has lost all reducers of the pool ends.
+inline CoordinatorOptions without_fallback() {
+  CoordinatorOptions options;
+  options.defaults.fallback = wire::Fallback::none;
+  return options;
+}
+
 class Story {
  public:
   explicit Story(CoordinatorOptions options = {}) : core(options) {}

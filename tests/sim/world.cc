@@ -92,6 +92,8 @@ void World::build() {
   settings_.small_bytes = random_.chance(50) ? 1024 : 4096;
   settings_.mode = random_.chance(30) ? wire::Mode::ring : wire::Mode::server;
   settings_.ring_order = random_.chance(50) ? wire::RingOrder::ring : wire::RingOrder::rank;
+  settings_.fallback = random_.chance(50) ? wire::Fallback::none : wire::Fallback::direct;
+  one_cannot_bring_ = random_.chance(20);
   Delay weather;
   weather.most_ns = static_cast<DurationNs>(random_.between(6, 400)) * kMicrosecond;
   weather.per_kib_ns = static_cast<DurationNs>(random_.below(3000));
@@ -117,7 +119,7 @@ void World::build() {
   victim_ = static_cast<std::uint32_t>(random_.below(world_size_));
   bad_call_ = random_.below(script_.size());
 
-  first_reducers_ = random_.between(recovers && fault_ != Fault::add_reducer ? 2 : 1, 3);
+  first_reducers_ = random_.between(recovers && !changes ? 2 : 1, 3);
   const std::size_t shards = random_.between(1, 2);
   while (reducers_.size() < first_reducers_) build_reducer(shards);
   for (std::uint32_t rank = 0; rank < world_size_; ++rank) {

@@ -68,6 +68,7 @@ class World {
     std::vector<std::byte> input_after, output_after;  // when it completed; then the memory was used for other things
     int completions = 0;
   };
+  struct ReducerProcess;
   struct Worker {
     std::uint32_t rank = 0;
     std::vector<std::unique_ptr<Submitted>> calls;  // their memory outlives the agent
@@ -75,7 +76,8 @@ class World {
     std::unique_ptr<SimEndpoint> endpoint;
     std::unique_ptr<transport::Transport> repeating;  // fault duplicate: deposits some frame twice
     server::PeerId peer;
-    bool alive = true, joined = false, silent = false, left = false, over = false;
+    ReducerProcess* own = nullptr;  // where the job fell back
+    bool alive = true, joined = false, silent = false, left = false, going = false, over = false;
     Status join_error;
     std::size_t next = 0;  // of the script
     Sequence sequences[2] = {0, 0}, own_sequences[2] = {0, 0};
@@ -93,9 +95,11 @@ class World {
   };
   struct ReducerProcess {
     std::size_t index = 0;
+    Worker* owner = nullptr;  // a worker's own
     std::vector<Shard> shards;
     server::PeerId peer;
     bool alive = true, refuses = false;  // every reservation
+    bool open = false;                   // the job
     TimeNs to_coordinator = 0, from_coordinator = 0;
     Incarnation instance() const { return 1000 + index; }
   };
@@ -119,6 +123,7 @@ class World {
   void kill(Worker& worker);
   void kill(ReducerProcess& reducer);
   bool job_runs() const;
+  void bring(Worker& worker);
   void start_later(DurationNs within);  // one more reducer
 
   // -- world_control.cc: the control plane
@@ -162,6 +167,7 @@ class World {
   bool fault_done_ = false;
   std::uint32_t world_size_ = 1;
   wire::JobSettings settings_;
+  bool one_cannot_bring_ = false;            // a reducer: victim_
   std::set<Incarnation> in_job_;             // reducers of the epoch that some worker heard of last
   std::size_t first_reducers_ = 0;           // there from the beginning
   bool recoverable_ = true;                  // whatever was done to reducers, the job had to go on

@@ -149,6 +149,7 @@ void World::leave(Worker& worker) {
     to_coordinator(worker.to_coordinator, worker.peer,
                    wire::CloseCommunicator{"", worker.group_ids[1], worker.sequences[1]});
   }
+  if (one_cannot_bring_) recoverable_ = false;  // perhaps no one is left who can
   worker.agent->leave({Code::closed, "leaving"}, {Code::closed, "left"});
   to_coordinator(worker.to_coordinator, worker.peer, wire::Leave{worker.sequences[0]});
   if (worker.agent->busy()) throw Broken("end", "rank " + std::to_string(worker.rank) + " is busy after closing");
@@ -179,7 +180,16 @@ void World::leave_early(Worker& worker) {
 
 // Nobody needs the worker any more: its process ends.
 void World::go(Worker& worker) {
+  worker.going = true;
+  if (worker.own && worker.own->open) return;  // others may still need its reducer
   if (std::exchange(worker.over, true)) return;
+  if (worker.own) {
+    worker.own->alive = false;
+    net_.at(worker.own->to_coordinator + kMillisecond, [this, peer = worker.own->peer] {
+      core_.on_lost(peer, {Code::peer_lost, "end of file"}, net_.now(), effects_);
+      carry_out();
+    });
+  }
   net_.at(worker.to_coordinator + kMillisecond, [this, peer = worker.peer] {
     core_.on_lost(peer, {Code::peer_lost, "end of file"}, net_.now(), effects_);
     carry_out();

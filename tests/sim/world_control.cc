@@ -68,10 +68,13 @@ void World::start_reducer(ReducerProcess& reducer) {
   hello.purpose = wire::Purpose::control_reducer;
   hello.incarnation = reducer.instance();
   core_.on_connected(reducer.peer, hello, "reducer:" + std::to_string(reducer.index), net_.now(), effects_);
-  to_coordinator(
-      reducer.to_coordinator, reducer.peer,
-      wire::Register{"r" + std::to_string(reducer.index), "10.0.0." + std::to_string(reducer.index) + ":7401",
-                     static_cast<std::uint16_t>(reducer.shards.size()), 1u << 30, "sim"});
+  wire::Register registration{"r" + std::to_string(reducer.index), "10.0.0." + std::to_string(reducer.index) + ":7401",
+                              static_cast<std::uint16_t>(reducer.shards.size()), 1u << 30, "sim"};
+  if (reducer.owner) {
+    registration.job = kJob;
+    registration.rank = reducer.owner->rank;
+  }
+  to_coordinator(reducer.to_coordinator, reducer.peer, registration);
   heartbeat(reducer);
 }
 
@@ -279,6 +282,8 @@ void World::on_message(Worker& worker, const wire::Message& message) {
     to_coordinator(worker.to_coordinator, worker.peer, wire::Progress{prepare->epoch, worker.agent->prepare()});
   } else if (const auto* commit = std::get_if<wire::Commit>(&message)) {
     on_commit(worker, *commit);
+  } else if (std::holds_alternative<wire::Bring>(message)) {
+    if (!worker.left) bring(worker);
   } else if (const auto* recruit = std::get_if<wire::Recruit>(&message)) {
     on_recruit(worker, *recruit);
   } else if (const auto* gone = std::get_if<wire::CloseCommunicator>(&message)) {
@@ -294,6 +299,7 @@ void World::on_message(Worker& worker, const wire::Message& message) {
 
 void World::on_message(ReducerProcess& reducer, const wire::Message& message) {
   if (const auto* open = std::get_if<wire::OpenJob>(&message)) {
+    reducer.open = true;
     for (Shard& shard : reducer.shards) shard.agent->open_job(open->job, open->record);
   } else if (const auto* communicator = std::get_if<wire::OpenCommunicator>(&message)) {
     wire::Reserved answer{communicator->job, communicator->communicator, 1, Code::ok, ""};
@@ -320,7 +326,9 @@ void World::on_message(ReducerProcess& reducer, const wire::Message& message) {
     for (Shard& shard : reducer.shards) shard.agent->close_communicator(gone->job, CommunicatorId(gone->communicator));
   } else if (const auto* closed = std::get_if<wire::CloseJob>(&message)) {
     coverage_.add("job closed");
+    reducer.open = false;
     for (Shard& shard : reducer.shards) shard.agent->close_job(closed->job);
+    if (reducer.owner && reducer.owner->going) go(*reducer.owner);
   }
   for (Shard& shard : reducer.shards) run_agent(reducer, shard);
 }

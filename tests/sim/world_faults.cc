@@ -37,6 +37,21 @@ bool World::job_runs() const {
   return !jobs.empty() && jobs.front().state == server::JobState::running;
 }
 
+// The worker's own reducer; for the coordinator it is one more connection.
+void World::bring(Worker& worker) {
+  if (worker.own) return;
+  if (one_cannot_bring_ && worker.rank == victim_)
+    return to_coordinator(worker.to_coordinator, worker.peer, wire::Brought{Code::auth_failed, "it may not listen"});
+  coverage_.add("reducers that workers brought");
+  worker.own = &build_reducer(1);
+  worker.own->owner = &worker;
+  net_.at(net_.now() + static_cast<DurationNs>(random_.below(1000)) * kMicrosecond, [this, own = worker.own] {
+    if (!own->alive) return;
+    start_reducer(*own);
+    carry_out();
+  });
+}
+
 void World::start_later(DurationNs within) {
   if (reducers_.size() >= 8) return;
   net_.at(net_.now() +
@@ -53,7 +68,8 @@ void World::start_later(DurationNs within) {
 void World::inject_when_running() {
   const bool of_reducers =
       fault_ == Fault::kill_reducer || fault_ == Fault::add_reducer || fault_ == Fault::drain_reducer;
-  if (job_runs() || !of_reducers || random_.chance(10) || net_.now() > kSecond) return inject();
+  const bool early = fault_ != Fault::drain_reducer && random_.chance(10);  // no job forms in a pool that drains
+  if (job_runs() || !of_reducers || early || net_.now() > 2 * kSecond) return inject();
   net_.at(net_.now() + static_cast<DurationNs>(random_.below(4000)) * kMicrosecond, [this] { inject_when_running(); });
 }
 
@@ -62,6 +78,10 @@ void World::note_reducer_fault() {
   if (!job_runs()) recoverable_ = false;
   // One that is on its way into the job may save it, or not.
   const auto is_left = [this](const auto& one) { return one->alive && in_job_.contains(one->instance()); };
+  const auto brings = [this](const auto& one) {
+    return one->alive && !one->left && !(one_cannot_bring_ && one->rank == victim_);
+  };
+  if (settings_.fallback == wire::Fallback::direct && std::any_of(workers_.begin(), workers_.end(), brings)) return;
   if (std::none_of(reducers_.begin(), reducers_.end(), is_left)) recoverable_ = false;
   if (fault_ == Fault::cut_lane && reducers_.size() == 1) recoverable_ = false;
 }
@@ -69,7 +89,10 @@ void World::note_reducer_fault() {
 // The fault of this run, at its drawn moment.
 void World::inject() {
   Worker& worker = *workers_[victim_];
-  ReducerProcess& reducer = *reducers_[random_.below(reducers_.size())];
+  std::vector<ReducerProcess*> pool;
+  for (const auto& one : reducers_)
+    if (!one->owner) pool.push_back(one.get());
+  ReducerProcess& reducer = *pool[random_.below(pool.size())];
   const auto brief = [&] { return net_.now() + static_cast<DurationNs>(random_.between(1, 150)) * kMillisecond; };
   switch (fault_) {
     case Fault::kill_worker:
@@ -78,7 +101,9 @@ void World::inject() {
     case Fault::kill_reducer:
       if (reducer.alive) kill(reducer);
       if (random_.chance(30)) start_later(4 * kMillisecond);
-      if (random_.chance(40))  // soon another one, perhaps while the job is on its way into a new epoch
+      if (random_.chance(settings_.fallback == wire::Fallback::direct
+                             ? 70
+                             : 40))  // soon another one, perhaps while the job is on its way into a new epoch
         net_.at(net_.now() + static_cast<DurationNs>(random_.below(4000)) * kMicrosecond, [this] { inject(); });
       break;
     case Fault::add_reducer:
@@ -89,6 +114,8 @@ void World::inject() {
     case Fault::drain_reducer:
       if (random_.chance(30)) start_later(kMillisecond);
       to_coordinator(reducer.to_coordinator, reducer.peer, wire::Draining{});
+      if (random_.chance(50))
+        net_.at(net_.now() + static_cast<DurationNs>(random_.below(2000)) * kMicrosecond, [this] { inject(); });
       break;
     case Fault::slow_rank:
       net_.set_wake_delay(worker.endpoint->id(), 100 * kMicrosecond, 3 * kMillisecond);

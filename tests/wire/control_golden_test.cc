@@ -29,18 +29,18 @@ EpochRecord sample_record() {
 const std::string kRecord =
     R"({"epoch":1048578,"lane_nonce":"00070e151c232a31383f464d545b626970777e858c939aa1a8afb6bdc4cbd2d9",)"
     R"("reducers":[{"address":"10.0.0.1:7401","instance":21,"name":"r0","shards":4,"weight":3}],)"
-    R"("settings":{"chunk_bytes":65536,"mode":"unset","ring_order":"unset","small_bytes":16384,"small_window":8,"window":4},)"
+    R"("settings":{"chunk_bytes":65536,"fallback":"unset","mode":"unset","ring_order":"unset","small_bytes":16384,"small_window":8,"window":4},)"
     R"("workers":[{"address":"10.0.0.2:40001","host":"a:1","incarnation":11,"rank":0},)"
     R"({"address":"","host":"b:2","incarnation":12,"rank":1}]})";
 
 TEST(ControlText, of_a_workers_life) {
   expect_text(
       Join{4, "n1:77", "0.1.0", {4096, 1, 2, 512}, 1500, "n1:40001"},
-      R"({"address":"n1:40001","host":"n1:77","limit_ms":1500,"settings":{"chunk_bytes":4096,"mode":"unset","ring_order":"unset","small_bytes":512,"small_window":2,"window":1},)"
+      R"({"address":"n1:40001","host":"n1:77","limit_ms":1500,"settings":{"chunk_bytes":4096,"fallback":"unset","mode":"unset","ring_order":"unset","small_bytes":512,"small_window":2,"window":1},)"
       R"("type":"join","version":"0.1.0","world_size":4})");
   expect_text(
       Join{1, "", "", {}, 0},
-      R"({"address":"","host":"","limit_ms":0,"settings":{"chunk_bytes":0,"mode":"unset","ring_order":"unset","small_bytes":0,"small_window":0,"window":0},)"
+      R"({"address":"","host":"","limit_ms":0,"settings":{"chunk_bytes":0,"fallback":"unset","mode":"unset","ring_order":"unset","small_bytes":0,"small_window":0,"window":0},)"
       R"("type":"join","version":"","world_size":1})");
   expect_text(Joined{sample_record()}, R"({"record":)" + kRecord + R"(,"type":"joined"})");
   expect_text(Ready{}, R"({"type":"ready"})");
@@ -105,6 +105,8 @@ TEST(ControlText, of_trouble) {
       R"({"reducers":[{"address":"10.0.0.1:7401","instance":21,"name":"r1","shards":2,"weight":1}],"type":"recruit"})");
   expect_text(Recruited{21, Code::timeout, "no answer"},
               R"({"code":"timeout","instance":21,"text":"no answer","type":"recruited"})");
+  expect_text(Bring{}, R"({"type":"bring"})");
+  expect_text(Brought{Code::auth_failed, "no secret"}, R"({"code":"auth_failed","text":"no secret","type":"brought"})");
 }
 
 }  // namespace

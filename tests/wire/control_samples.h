@@ -48,6 +48,7 @@ inline JobSettings settings(Prng& random) {
   s.small_bytes = static_cast<std::uint32_t>(random.below(s.chunk_bytes + 1));
   s.mode = static_cast<Mode>(random.below(kModeCount));
   s.ring_order = static_cast<RingOrder>(random.below(kRingOrderCount));
+  s.fallback = static_cast<Fallback>(random.below(kFallbackCount));
   return s;
 }
 inline EpochRecord record(Prng& random) {
@@ -126,6 +127,8 @@ inline std::vector<Message> one_of_each(Prng& r) {
   all.push_back(Commit{Epoch(u32(r)), record(r).reducers, progress(r)});
   all.push_back(Recruit{record(r).reducers});
   all.push_back(Recruited{u64(r), r.chance(50) ? Code::ok : code(r), text(r)});
+  all.push_back(Bring{});
+  all.push_back(Brought{code(r), text(r)});
   return all;
 }
 

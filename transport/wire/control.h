@@ -44,6 +44,18 @@ constexpr std::string_view ring_order_name(RingOrder order) noexcept {
   return kNames[static_cast<std::size_t>(order)];
 }
 
+// What a job in server mode does when it has lost all reducers.
+enum class Fallback : std::uint8_t {
+  unset = 0,   // in a join: no wish
+  none = 1,    // its calls end with reducer_lost
+  direct = 2,  // as in direct mode its workers bring reducers, until the pool has one again
+};
+inline constexpr int kFallbackCount = 3;
+constexpr std::string_view fallback_name(Fallback fallback) noexcept {
+  constexpr std::string_view kNames[kFallbackCount] = {"unset", "none", "direct"};
+  return kNames[static_cast<std::size_t>(fallback)];
+}
+
 // How a job cuts its calls. Agreed once per job: the coordinator fills in what the workers leave open.
 struct JobSettings {
   std::uint32_t chunk_bytes = 0;   // 0 in a join: the coordinator chooses. 4 KiB .. 1 MiB, a multiple of 64
@@ -53,6 +65,7 @@ struct JobSettings {
       0;  // calls of at most so many payload bytes use the small numbering; likewise, <= chunk_bytes
   Mode mode = Mode::unset;
   RingOrder ring_order = RingOrder::unset;
+  Fallback fallback = Fallback::unset;
   bool operator==(const JobSettings&) const = default;
 };
 
@@ -178,6 +191,12 @@ struct Recruited {
   Code code = Code::ok;
   std::string text;
 };  // W>C  the answer for each: all lanes to it are open, or why not
+// C>W  the pool has no reducer for the job: register one for it, as that of your rank (direct mode)
+struct Bring {};
+struct Brought {
+  Code code = Code::internal;
+  std::string text;
+};  // W>C  the answer if that is not possible
 struct Prepare {
   Epoch epoch;
 };  // C>W  send nothing to reducers any more, drop what still comes, say how far you are
@@ -247,10 +266,10 @@ struct Fail {
 // -- tools (redsumctl over the control port; most of redsumctl uses the admin port)
 struct Ping {};
 
-using Message =
-    std::variant<Join, Joined, Ready, Leave, Create, Created, CreateFailed, CloseCommunicator, Register, Registered,
-                 OpenJob, OpenCommunicator, Reserved, CloseJob, Draining, Heartbeat, Mismatched, Describe, Waiting,
-                 Stalled, LaneLost, Fail, Ping, Prepare, Progress, Enter, Entered, Commit, Recruit, Recruited>;
+using Message = std::variant<Join, Joined, Ready, Leave, Create, Created, CreateFailed, CloseCommunicator, Register,
+                             Registered, OpenJob, OpenCommunicator, Reserved, CloseJob, Draining, Heartbeat, Mismatched,
+                             Describe, Waiting, Stalled, LaneLost, Fail, Ping, Prepare, Progress, Enter, Entered,
+                             Commit, Recruit, Recruited, Bring, Brought>;
 
 // {"type":"join",...}. Every field is written; a reader ignores fields it does not know (a newer minor version) and
 // refuses missing ones, wrong types and numbers out of range with protocol_error naming the field.

@@ -48,6 +48,8 @@ void fields(auto& io, Is<JobSettings> auto& m) {
       "mode", m.mode, +[](Mode mode) { return mode_name(mode); }, kModeCount);
   io.choice(
       "ring_order", m.ring_order, +[](RingOrder order) { return ring_order_name(order); }, kRingOrderCount);
+  io.choice(
+      "fallback", m.fallback, +[](Fallback fallback) { return fallback_name(fallback); }, kFallbackCount);
 }
 
 void fields(auto& io, Is<WorkerInfo> auto& m) {
@@ -242,6 +244,13 @@ void fields(auto& io, Is<Commit> auto& m) {
   epoch(io, m.epoch);
   io.list("reducers", m.reducers);
   io.list("least", m.least);
+}
+void fields(auto&, Is<Bring> auto&) {}
+void fields(auto& io, Is<Brought> auto& m) {
+  io.choice(
+      "code", m.code, +[](Code code) { return code_name(code); }, kCodeCount);
+  io.require(m.code != Code::ok, "code", "is 'ok', which is no error");
+  io.text("text", m.text);
 }
 void fields(auto& io, Is<Recruit> auto& m) {
   io.list("reducers", m.reducers);
