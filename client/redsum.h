@@ -199,11 +199,11 @@ REDSUM_API redsum_status redsum_comm_create(redsum_comm* parent, const int32_t* 
 
 /**
  * Waits for the communicator's calls (at most the operation timeout), then frees it. Closing the communicator that
- * redsum_init returned leaves the job: close the others before. Handles stay valid. NULL is fine. With several reducers
- * a process that ends by exit() or return from main() first stays, at most for the operation timeout, until all ranks
- * have left: if a reducer is lost, they may need again what this rank contributed. In direct mode
- * leaving returns when every rank has left, since the others may wait for results from this one; after the operation
- * timeout it goes all the same.
+ * redsum_init returned leaves the job: close the others before. Handles stay valid. NULL is fine. In server mode a
+ * process that ends by exit() or return from main() first stays, at most for the operation timeout, until all ranks
+ * have left: if a reducer is lost, they may need again what this rank contributed. Where this rank sums for the others
+ * (direct mode, a job that fell back) leaving returns when they need it no more; after the operation timeout it goes
+ * all the same.
  */
 REDSUM_API redsum_status redsum_comm_close(redsum_comm* comm);
 

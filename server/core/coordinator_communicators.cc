@@ -242,11 +242,8 @@ void CoordinatorCore::conclude(Job& job, std::uint16_t id, WaitingCall& call, Tu
     before.reporter = reporter;
     return settle_call(job, id, before, kDifferenceLimit, turn);
   }
-  if (call.groups.empty() && waiting.knows(call.sequence + 1)) {  // long over: it was none of them
-    WaitingCall& after = waiting.at(call.sequence + 1);
-    return end_mismatched(job, id, after, turn);
-  }
-  end_mismatched(job, id, call, turn);
+  const WaitingCall* after = call.groups.empty() ? waiting.find(call.sequence + 1) : nullptr;
+  end_mismatched(job, id, after ? *after : call, turn);  // a call that nobody has is long over: it was none of them
 }
 
 void CoordinatorCore::end_mismatched(Job& job, std::uint16_t id, const WaitingCall& call, Turn& turn) {

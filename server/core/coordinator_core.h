@@ -164,6 +164,8 @@ class CoordinatorCore {
   void send_recruits(const Job& job, Turn& turn);
   // Opens an epoch if a recruit is ready or a reducer wants to go, and none is being opened.
   void change_if_due(Job& job, Turn& turn);
+  bool may_recruit(const Job& job, const Peer& reducer, const Turn& turn) const;
+  void take_out(Job& job, PeerId reducer, Incarnation instance);
   void take_in(Job& job, Turn& turn);  // recruits that are ready
   // Reducers that drain, and those of workers that have left or where the pool has one again; while others are left.
   void let_go(Job& job, Turn& turn);

@@ -26,8 +26,7 @@ void CoordinatorCore::lose_reducer(Job& job, PeerId id, Incarnation instance, co
   std::erase_if(job.lane_troubles, [&](const roster::LaneTrouble& trouble) { return trouble.instance == instance; });
   if (job.state == JobState::failed) return;
   if (job.state != JobState::running) return fail_job(job, why, {}, turn);
-  job.lost_reducers.insert(instance);
-  std::erase_if(job.record.reducers, [&](const wire::ReducerInfo& info) { return info.instance == instance; });
+  take_out(job, id, instance);
   job.last_error = why.text();
   if (job.reducers.empty()) recruit(job, turn);
   if (job.reducers.empty() && job.recruits.empty()) fall_back(job, turn);

@@ -24,12 +24,9 @@ void CoordinatorCore::fall_back(Job& job, Turn& turn) {
     const PeerId id = own[seat.worker.rank];
     if (id == PeerId()) {
       job.bringing.insert(seat.peer);
-      continue;
+    } else if (may_recruit(job, peers_.at(id), turn)) {
+      recruit(job, peers_.at(id), turn);
     }
-    const auto barred = job.barred.find(peers_.at(id).hello.incarnation);
-    if (barred != job.barred.end() && barred->second.until > turn.now) continue;
-    const std::vector<PeerId> known = candidates(job);
-    if (std::count(known.begin(), known.end(), id) == 0) recruit(job, peers_.at(id), turn);
   }
   if (job.bringing.empty()) return;
   note(log::Level::warn, "job '" + job.name + "' has no reducer of the pool: its workers sum for each other", turn);

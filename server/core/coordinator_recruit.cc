@@ -30,13 +30,17 @@ void CoordinatorCore::recruit(Job& job, Turn& turn) {
   std::uint32_t shards = 0;
   for (const PeerId id : candidates(job)) shards += peers_.at(id).reducer->shards;
   for (const auto& [id, peer] : peers_) {
-    if (!peer.of_pool() || peer.draining || shards + peer.reducer->shards > kMaxShardsOfJob) continue;
-    if (job.recruits.contains(id) || std::count(job.reducers.begin(), job.reducers.end(), id) != 0) continue;
-    const auto barred = job.barred.find(peer.hello.incarnation);
-    if (barred != job.barred.end() && barred->second.until > turn.now) continue;
+    if (!peer.of_pool() || !may_recruit(job, peer, turn) || shards + peer.reducer->shards > kMaxShardsOfJob) continue;
     shards += peer.reducer->shards;
     recruit(job, peer, turn);
   }
+}
+
+bool CoordinatorCore::may_recruit(const Job& job, const Peer& reducer, const Turn& turn) const {
+  const auto barred = job.barred.find(reducer.hello.incarnation);
+  return !reducer.draining && !job.recruits.contains(reducer.id) &&
+         std::count(job.reducers.begin(), job.reducers.end(), reducer.id) == 0 &&
+         (barred == job.barred.end() || barred->second.until <= turn.now);
 }
 
 void CoordinatorCore::recruit(Job& job, const Peer& reducer, Turn& turn) {
@@ -144,6 +148,12 @@ void CoordinatorCore::take_in(Job& job, Turn& turn) {
   }
 }
 
+void CoordinatorCore::take_out(Job& job, PeerId id, Incarnation instance) {
+  std::erase(job.reducers, id);
+  std::erase_if(job.record.reducers, [&](const wire::ReducerInfo& info) { return info.instance == instance; });
+  job.lost_reducers.insert(instance);
+}
+
 std::vector<PeerId> CoordinatorCore::leavers(const Job& job) const {
   std::vector<PeerId> going;
   if (job.record.settings.mode != wire::Mode::server) return going;
@@ -162,10 +172,7 @@ std::vector<PeerId> CoordinatorCore::leavers(const Job& job) const {
 
 void CoordinatorCore::let_go(Job& job, Turn& turn) {
   for (const PeerId id : leavers(job)) {
-    const Peer& peer = peers_.at(id);
-    std::erase(job.reducers, id);
-    std::erase_if(job.record.reducers, [&](const auto& info) { return info.instance == peer.hello.incarnation; });
-    job.lost_reducers.insert(peer.hello.incarnation);
+    take_out(job, id, peers_.at(id).hello.incarnation);
     job.parting.push_back(id);
   }
   const auto of_pool = [this](PeerId id) { return peers_.at(id).of_pool(); };

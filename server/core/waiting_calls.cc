@@ -34,8 +34,10 @@ WaitingCall& WaitingCalls::at(Sequence sequence) {
   return call;
 }
 
-bool WaitingCalls::knows(Sequence sequence) const {
-  return std::any_of(calls_.begin(), calls_.end(), [&](const WaitingCall& c) { return c.sequence == sequence; });
+WaitingCall* WaitingCalls::find(Sequence sequence) {
+  for (WaitingCall& call : calls_)
+    if (call.sequence == sequence) return &call;
+  return nullptr;
 }
 
 void WaitingCalls::add(WaitingCall& call, std::uint32_t rank, const wire::CallDescription& description) {

@@ -34,7 +34,7 @@ class WaitingCalls {
 
   WaitingCall& at(
       Sequence sequence);  // of a new one if need be; the reference lives until the next call of at() or clear()
-  bool knows(Sequence sequence) const;
+  WaitingCall* find(Sequence sequence);  // nullptr: nobody has spoken of it
   // A second report of the same rank for the same call changes nothing.
   void add(WaitingCall& call, std::uint32_t rank, const wire::CallDescription& description);
   std::vector<std::uint32_t> missing(const WaitingCall& call) const;

@@ -119,9 +119,8 @@ void World::build() {
   victim_ = static_cast<std::uint32_t>(random_.below(world_size_));
   bad_call_ = random_.below(script_.size());
 
-  first_reducers_ = random_.between(recovers && !changes ? 2 : 1, 3);
-  const std::size_t shards = random_.between(1, 2);
-  while (reducers_.size() < first_reducers_) build_reducer(shards);
+  const std::size_t reducers = random_.between(recovers && !changes ? 2 : 1, 3), shards = random_.between(1, 2);
+  while (reducers_.size() < reducers) build_reducer(shards);
   for (std::uint32_t rank = 0; rank < world_size_; ++rank) {
     auto worker = std::make_unique<Worker>();
     worker->rank = rank;

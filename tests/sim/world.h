@@ -122,6 +122,7 @@ class World {
   void note_reducer_fault();
   void kill(Worker& worker);
   void kill(ReducerProcess& reducer);
+  void disconnect(server::PeerId peer, TimeNs when, const char* why);  // the coordinator hears of it then
   bool job_runs() const;
   void bring(Worker& worker);
   void start_later(DurationNs within);  // one more reducer
@@ -169,7 +170,6 @@ class World {
   wire::JobSettings settings_;
   bool one_cannot_bring_ = false;            // a reducer: victim_
   std::set<Incarnation> in_job_;             // reducers of the epoch that some worker heard of last
-  std::size_t first_reducers_ = 0;           // there from the beginning
   bool recoverable_ = true;                  // whatever was done to reducers, the job had to go on
   bool rings_ = false, peer_lanes_ = false;  // some call goes round the ring
   std::vector<std::uint32_t> sub_;           // members of the second communicator; empty: there is none

@@ -185,15 +185,9 @@ void World::go(Worker& worker) {
   if (std::exchange(worker.over, true)) return;
   if (worker.own) {
     worker.own->alive = false;
-    net_.at(worker.own->to_coordinator + kMillisecond, [this, peer = worker.own->peer] {
-      core_.on_lost(peer, {Code::peer_lost, "end of file"}, net_.now(), effects_);
-      carry_out();
-    });
+    disconnect(worker.own->peer, worker.own->to_coordinator + kMillisecond, "end of file");
   }
-  net_.at(worker.to_coordinator + kMillisecond, [this, peer = worker.peer] {
-    core_.on_lost(peer, {Code::peer_lost, "end of file"}, net_.now(), effects_);
-    carry_out();
-  });
+  disconnect(worker.peer, worker.to_coordinator + kMillisecond, "end of file");
 }
 
 // Everybody goes; what is left after that is a leak.

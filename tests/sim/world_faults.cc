@@ -6,16 +6,20 @@
 
 namespace redsum::sim {
 
+void World::disconnect(server::PeerId peer, TimeNs when, const char* why) {
+  net_.at(when, [this, peer, why] {
+    core_.on_lost(peer, {Code::peer_lost, why}, net_.now(), effects_);
+    carry_out();
+  });
+}
+
 void World::kill(Worker& worker) {
   say("kill worker " + std::to_string(worker.rank));
   worker.alive = false;
   net_.crash(worker.endpoint->id(), static_cast<DurationNs>(random_.below(2000)) * kMicrosecond);
   const TimeNs heard =
       std::max(worker.to_coordinator, net_.now() + static_cast<DurationNs>(random_.below(3000)) * kMicrosecond);
-  net_.at(heard, [this, peer = worker.peer] {
-    core_.on_lost(peer, {Code::peer_lost, "connection reset"}, net_.now(), effects_);
-    carry_out();
-  });
+  disconnect(worker.peer, heard, "connection reset");
 }
 
 void World::kill(ReducerProcess& reducer) {
@@ -26,10 +30,7 @@ void World::kill(ReducerProcess& reducer) {
     net_.crash(shard.endpoint->id(), static_cast<DurationNs>(random_.below(2000)) * kMicrosecond);
   const TimeNs heard =
       std::max(reducer.to_coordinator, net_.now() + static_cast<DurationNs>(random_.below(3000)) * kMicrosecond);
-  net_.at(heard, [this, peer = reducer.peer] {
-    core_.on_lost(peer, {Code::peer_lost, "connection reset"}, net_.now(), effects_);
-    carry_out();
-  });
+  disconnect(reducer.peer, heard, "connection reset");
 }
 
 bool World::job_runs() const {

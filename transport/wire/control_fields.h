@@ -33,6 +33,17 @@ void job_id(Io& io, Text& job) {
 }
 
 template <typename Io, typename T>
+void code(Io& io, T& value) {
+  io.choice(
+      "code", value, +[](Code one) { return code_name(one); }, kCodeCount);
+}
+template <typename Io, typename T>
+void error_code(Io& io, T& value) {
+  code(io, value);
+  io.require(value != Code::ok, "code", "is 'ok', which is no error");
+}
+
+template <typename Io, typename T>
 void communicator(Io& io, T& number) {
   io.number("communicator", number, 0, kLargest<std::uint16_t>);
 }
@@ -127,9 +138,7 @@ void fields(auto& io, Is<Created> auto& m) {
 }
 void fields(auto& io, Is<CreateFailed> auto& m) {
   io.number("request", m.request, 0, kLargest<std::uint64_t>);
-  io.choice(
-      "code", m.code, +[](Code code) { return code_name(code); }, kCodeCount);
-  io.require(m.code != Code::ok, "code", "is 'ok', which is no error");
+  error_code(io, m.code);
   io.text("text", m.text);
 }
 void fields(auto& io, Is<CloseCommunicator> auto& m) {
@@ -165,8 +174,7 @@ void fields(auto& io, Is<Reserved> auto& m) {
   job_id(io, m.job);
   communicator(io, m.communicator);
   io.number("bytes", m.bytes, 0, kLargest<std::uint64_t>);
-  io.choice(
-      "code", m.code, +[](Code code) { return code_name(code); }, kCodeCount);
+  code(io, m.code);
   io.text("text", m.text);
 }
 void fields(auto& io, Is<CloseJob> auto& m) {
@@ -206,9 +214,7 @@ void fields(auto& io, Is<Fail> auto& m) {
   io.number("communicator", m.communicator, 0, kLargest<std::uint32_t>);
   io.require(m.communicator == kEveryCommunicator || m.communicator <= kLargest<std::uint16_t>, "communicator",
              "must be 0 to 65535, or 4294967295 for all");
-  io.choice(
-      "code", m.code, +[](Code code) { return code_name(code); }, kCodeCount);
-  io.require(m.code != Code::ok, "code", "is 'ok', which is no error");
+  error_code(io, m.code);
   io.text("text", m.text);
   io.list("ranks", m.ranks);
 }
@@ -247,9 +253,7 @@ void fields(auto& io, Is<Commit> auto& m) {
 }
 void fields(auto&, Is<Bring> auto&) {}
 void fields(auto& io, Is<Brought> auto& m) {
-  io.choice(
-      "code", m.code, +[](Code code) { return code_name(code); }, kCodeCount);
-  io.require(m.code != Code::ok, "code", "is 'ok', which is no error");
+  error_code(io, m.code);
   io.text("text", m.text);
 }
 void fields(auto& io, Is<Recruit> auto& m) {
@@ -257,8 +261,7 @@ void fields(auto& io, Is<Recruit> auto& m) {
 }
 void fields(auto& io, Is<Recruited> auto& m) {
   io.number("instance", m.instance, 0, kLargest<std::uint64_t>);
-  io.choice(
-      "code", m.code, +[](Code code) { return code_name(code); }, kCodeCount);
+  code(io, m.code);
   io.text("text", m.text);
 }
 
