@@ -17,7 +17,7 @@ import signal
 import subprocess
 import sys
 
-from namespaces import GSO_BYTES, MAX_HOSTS, WRONG, Failure, Lab, Unable, alone, end, tool
+from namespaces import GSO_BYTES, MAX_HOSTS, WRONG, Failure, Lab, Unable, alone, end
 
 
 def bits_per_second(text):
@@ -129,16 +129,12 @@ def execute(lab, options):
 
 def cut(lab, options):
     lab.index(options.host)
-    if options.silent:
-        tool("bridge", "-n", lab.switch, "link", "set", "dev", options.host, "state", "0")
-    else:
-        tool("ip", "-n", lab.switch, "link", "set", options.host, "down")
+    lab.cut(options.host, options.silent)
 
 
 def heal(lab, options):
     lab.index(options.host)
-    tool("ip", "-n", lab.switch, "link", "set", options.host, "up")
-    tool("bridge", "-n", lab.switch, "link", "set", "dev", options.host, "state", "3")
+    lab.heal(options.host)
 
 
 def status(lab, options):

@@ -147,6 +147,17 @@ class Lab:
             tool("ip", "netns", "del", namespace)
         return bool(found)
 
+    def cut(self, host, silent):
+        """Pulls its cable; silent: the switch drops its packets, and the host sees nothing."""
+        if silent:
+            tool("bridge", "-n", self.switch, "link", "set", "dev", host, "state", "0")
+        else:
+            tool("ip", "-n", self.switch, "link", "set", host, "down")
+
+    def heal(self, host):
+        tool("ip", "-n", self.switch, "link", "set", host, "up")
+        tool("bridge", "-n", self.switch, "link", "set", "dev", host, "state", "3")
+
     def link_state(self, port):
         if "UP" not in port["flags"]:
             return "cut"

@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+// A worker of a chaos run (scripts/chaos), on the C interface alone. Who and where: from the environment.
+//   chaos_worker [flip|sleep STEPS]   works until a line comes on stdin; then all ranks end after the same step
+// `flip` and `sleep` prove the checks: after so many steps one bit of a contribution is flipped, or no call comes any more.
+//
+// Prints one line for each thing that happens; times are CLOCK_MONOTONIC in ns:
+//   met TIME SEQUENCE RANK SIZE                     a barrier told where the job is
+//   step TIME SEQUENCE CHECKED EPOCH REDUCERS SIZE  all calls before SEQUENCE are done; so many results were compared
+//   lost TIME CODE TEXT                             a worker is gone
+//   wrong TEXT | error CODE TEXT                    and the end, with 4 or 3
+//   done
+#include <poll.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "client/redsum.h"
+#include "tests/chaos/chaos_data.h"
+
+namespace redsum::chaos {
+namespace {
+
+constexpr std::size_t kCalls = std::size(kShapes) + 1;  // of a step; the last one asks whether anybody wants to end
+
+long long now_ns() {
+  timespec time{};
+  ::clock_gettime(CLOCK_MONOTONIC, &time);
+  return time.tv_sec * 1'000'000'000ll + time.tv_nsec;
+}
+
+bool asked_to_end() {
+  pollfd input{STDIN_FILENO, POLLIN, 0};
+  return ::poll(&input, 1, 0) > 0;
+}
+
+// How a call, a step, or the whole job ended. `text` is of the first error.
+struct Outcome {
+  redsum_status status = REDSUM_OK;
+  std::string text;
+  bool wrong = false;
+
+  bool good() const { return status == REDSUM_OK && !wrong; }
+};
+
+// One call in flight, and its memory, which is used again in the next step.
+struct Call {
+  std::vector<std::byte> input, output;
+  redsum_handle* handle = nullptr;
+  std::uint64_t sequence = 0;
+
+  Outcome wait() {
+    Outcome outcome{redsum_wait(handle, -1), {}};
+    outcome.text = redsum_handle_error(handle);
+    redsum_handle_free(handle);
+    return outcome;
+  }
+};
+
+class Worker {
+ public:
+  Worker(redsum_comm* world, std::string sabotage, long sabotage_step)
+      : world_(world), sabotage_(std::move(sabotage)), sabotage_step_(sabotage_step), calls_(std::size(kShapes)) {
+    for (const Shape& shape : kShapes) patterns_.push_back(make_pattern(shape.dtype));
+  }
+
+  Outcome run() {
+    Outcome outcome = meet();
+    while (outcome.good() && !end_) outcome = step();
+    return outcome;
+  }
+
+ private:
+  // Where the job is. A rank that has just come does not know that, and the others may have to go back.
+  Outcome meet() {
+    redsum_handle* handle = nullptr;
+    if (const redsum_status status = redsum_barrier(world_, nullptr, &handle); status != REDSUM_OK)
+      return {status, redsum_last_error()};
+    sequence_ = redsum_handle_sequence(handle) + 1;
+    Outcome outcome{redsum_wait(handle, -1), {}};
+    outcome.text = redsum_handle_error(handle);
+    redsum_handle_free(handle);
+    rank_ = redsum_comm_rank(world_), size_ = redsum_comm_size(world_);
+    if (outcome.good())
+      std::printf("met %lld %llu %d %d\n", now_ns(), static_cast<unsigned long long>(sequence_), rank_, size_);
+    return outcome;
+  }
+
+  // What is left of the step that sequence_ lies in.
+  Outcome step() {
+    if (sabotage_ == "sleep" && steps_ == sabotage_step_) ::pause();
+    const std::size_t first = sequence_ % kCalls;
+    Outcome outcome;
+    std::size_t submitted = first;
+    while (submitted < std::size(kShapes) && outcome.good()) {
+      outcome = submit(submitted);
+      if (outcome.good()) ++submitted;
+    }
+    std::int64_t end = asked_to_end() ? 1 : 0;
+    redsum_handle* handle = nullptr;
+    if (outcome.good()) {
+      const redsum_tensor flag{&end, &end, 1};
+      const redsum_status status =
+          redsum_allreduce(world_, &flag, 1, REDSUM_INT64, REDSUM_MAX, nullptr, &handle);
+      if (status != REDSUM_OK) outcome = {status, redsum_last_error()};
+    }
+    // Every call is waited for, whatever became of those before it: its memory is used again.
+    for (std::size_t slot = first; slot < submitted; ++slot) {
+      const Outcome one = finish(slot);
+      if (outcome.good() || one.wrong) outcome = one;
+    }
+    if (handle) {
+      const Outcome last = Call{{}, {}, handle, 0}.wait();
+      if (outcome.good()) outcome = last;
+    }
+    if (outcome.good()) tell(submitted - first, end == 1);
+    return outcome;
+  }
+
+  Outcome submit(std::size_t slot) {
+    const Shape& shape = kShapes[slot];
+    Call& call = calls_[slot];
+    call.sequence = sequence_;
+    patterns_[slot]->fill(call.input, shape.count, call.sequence, rank_);
+    if (!shape.in_place) call.output.resize(call.input.size());  // and what the last step left in it
+    if (sabotage_ == "flip" && steps_ == sabotage_step_) call.input[call.input.size() / 2] ^= std::byte{1};
+    const redsum_tensor tensor{call.input.data(), shape.in_place ? call.input.data() : call.output.data(), shape.count};
+    const redsum_status status =
+        redsum_allreduce(world_, &tensor, 1, shape.dtype, shape.op, nullptr, &call.handle);
+    if (status != REDSUM_OK) return {status, redsum_last_error()};
+    if (redsum_handle_sequence(call.handle) == sequence_) return ++sequence_, Outcome{};
+    return {REDSUM_INTERNAL, "call " + std::to_string(sequence_) + " has another sequence"};
+  }
+
+  // The result, bit for bit; after an error an input that is as it was.
+  Outcome finish(std::size_t slot) {
+    const Shape& shape = kShapes[slot];
+    Call& call = calls_[slot];
+    const Pattern& pattern = *patterns_[slot];
+    Outcome outcome = call.wait();
+    const bool fine = outcome.good();
+    const std::vector<std::byte>& result = shape.in_place ? call.input : call.output;
+    std::optional<std::string> what;
+    if (fine) what = pattern.wrong(result, shape.count, call.sequence, size_, shape.op);
+    if (!what && !(fine && shape.in_place)) what = pattern.changed(call.input, shape.count, call.sequence, rank_);
+    if (what)
+      return {outcome.status, "call " + std::to_string(call.sequence) + " (" + (fine ? "complete" : outcome.text) +
+                                  "), shape " + std::to_string(slot) + ": " + *what, true};
+    return outcome;
+  }
+
+  void tell(std::size_t checked, bool end) {
+    ++sequence_, ++steps_;
+    end_ = end;
+    redsum_statistics statistics{};
+    statistics.struct_bytes = sizeof statistics;
+    redsum_stats(world_, &statistics);
+    std::printf("step %lld %llu %zu %u %u %d\n", now_ns(), static_cast<unsigned long long>(sequence_), checked,
+                statistics.epoch, statistics.reducers, size_);
+  }
+
+  redsum_comm* world_;
+  std::string sabotage_;
+  long sabotage_step_, steps_ = 0;
+  std::vector<Call> calls_;
+  std::vector<std::unique_ptr<Pattern>> patterns_;
+  std::uint64_t sequence_ = 0;
+  int rank_ = 0, size_ = 0;
+  bool end_ = false;
+};
+
+int report(const Outcome& outcome) {
+  if (outcome.wrong) return std::printf("wrong %s\n", outcome.text.c_str()), 4;
+  if (outcome.good()) return 0;
+  return std::printf("error %s %s\n", redsum_status_name(outcome.status), outcome.text.c_str()), 3;
+}
+
+int main_of(int argc, char** argv) {
+  std::setvbuf(stdout, nullptr, _IOLBF, 0);
+  redsum_options options;
+  redsum_options_init(&options);
+  redsum_comm* world = nullptr;
+  if (const redsum_status status = redsum_init(&options, &world); status != REDSUM_OK)
+    return report({status, redsum_last_error()});
+  Worker worker(world, argc > 2 ? argv[1] : "", argc > 2 ? std::strtol(argv[2], nullptr, 10) : 0);
+  if (const int code = report(worker.run())) return code;
+  if (const redsum_status status = redsum_comm_close(world); status != REDSUM_OK)
+    return report({status, redsum_last_error()});
+  std::printf("done\n");
+  return 0;
+}
+
+}  // namespace
+}  // namespace redsum::chaos
+
+int main(int argc, char** argv) { return redsum::chaos::main_of(argc, argv); }
