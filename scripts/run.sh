@@ -68,6 +68,12 @@ cmd_lab() {
   exec "$PYTHON" scripts/lab.py "$@"
 }
 
+cmd_chaos() {
+  build_preset release redsumd chaos_worker || exit 1
+  want "${PACKAGES_LAB[@]}"
+  exec "$PYTHON" -B scripts/chaos "$@"
+}
+
 # Findings and new inputs of a run go to build/fuzz; what is worth keeping is copied to tests/fuzz/corpus by hand.
 cmd_fuzz() {
   local only=${1:-} seconds=${2:-60} target status=0 seen=no

@@ -62,6 +62,11 @@ def seeds(run):
         simulate(run, "release", 20000)
 
 
+def chaos(run):
+    if run.build("release", ["redsumd", "chaos_worker"]):
+        run.command("chaos, 10 minutes", [ROOT / "dev", "chaos", "--minutes", "10", "--reducer-kills", "100"], limit_s=900)
+
+
 def clang(run):
     """The whole tree with the other compiler; the arithmetic must give the same bits."""
     run.command("clang: configure", ["cmake", "-S", ".", "-B", "build/clang", "-G", "Ninja", "-DCMAKE_BUILD_TYPE=RelWithDebInfo",
@@ -109,6 +114,7 @@ FULL = {
     "everything under ASan and UBSan": sanitized("asan"),
     "everything under TSan": sanitized("tsan"),
     "20,000 simulation seeds": seeds,
+    "chaos, 10 minutes": chaos,
     "clang build": clang,
     "aarch64 kernels under qemu": aarch64,
     "clang-tidy": tidy,

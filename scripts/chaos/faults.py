@@ -55,7 +55,7 @@ def drain_reducer(run, draw):
     reducer.signal(signal.SIGTERM)
     yield reducer.ended
     if reducer.wait() != 0:
-        run.fail("ended", f"{reducer.name} ended with {reducer.wait()} after SIGTERM")
+        run.fail("other", f"{reducer.name} ended with {reducer.wait()} after SIGTERM")
     yield away_s
     reducer.start()
 
@@ -113,8 +113,6 @@ class Kind:
     name: str
     weight: int  # so many in each deck of faults
     story: Callable
-    reducer_kills: int = 0
-    worker_kills: int = 0
     needs_cables: bool = False
     unnoticed: bool = False  # too short for anybody to be given up: the job must stay in its epoch
     median_limit_s: float | None = None  # of the extra time of a step
@@ -123,10 +121,10 @@ class Kind:
 
 MEDIAN_S = 0.3
 KINDS = (
-    Kind("kill a reducer", 14, kill_reducer, reducer_kills=1, median_limit_s=MEDIAN_S),
-    Kind("kill two reducers", 2, kill_in_a_row, reducer_kills=2, median_limit_s=MEDIAN_S),
-    Kind("kill a reducer twice", 1, kill_newcomer, reducer_kills=2, median_limit_s=MEDIAN_S),
-    Kind("kill all reducers", 2, kill_all_reducers, reducer_kills=3),
+    Kind("kill a reducer", 14, kill_reducer, median_limit_s=MEDIAN_S),
+    Kind("kill two reducers", 2, kill_in_a_row, median_limit_s=MEDIAN_S),
+    Kind("kill a reducer twice", 1, kill_newcomer, median_limit_s=MEDIAN_S),
+    Kind("kill all reducers", 2, kill_all_reducers),
     Kind("drain a reducer", 1, drain_reducer),
     Kind("stop a reducer shortly", 1, pause_reducer, unnoticed=True),
     Kind("stop a worker shortly", 1, pause_worker, unnoticed=True),

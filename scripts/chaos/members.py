@@ -17,7 +17,7 @@ class Member:
         self.name, self.host, self.argv, self.log = name, host, [str(word) for word in argv], log
         clean = {key: value for key, value in os.environ.items() if not key.startswith("REDSUM_")}
         self.environment = {**clean, **environment}
-        self.process, self.stopped, self.expected_end = None, False, False
+        self.process, self.stopped, self.expected_end, self.kills = None, False, False, 0
 
     def start(self):
         self.stopped = self.expected_end = False
@@ -48,6 +48,7 @@ class Member:
 
     def kill(self):
         if self.process and not self.ended():
+            self.kills += 1
             self.signal(signal.SIGKILL)
             self.process.wait()
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """One run: a coordinator, reducers and the workers of one job; a fault at a time, and a watch over all of them."""
 import json
+import re
 import secrets
 import signal
 import statistics
@@ -13,11 +14,12 @@ from members import Member, Worker
 CONTROL, DATA = 7400, 7401
 START_LIMIT_S = 30
 TICK_S = 0.01
+SANITIZER = re.compile(r"WARNING: ThreadSanitizer|ERROR: (?:Address|Leak)Sanitizer|: runtime error: ")
 CALM_STEPS = 3  # of every worker, with all reducers, before a fault counts as over
 
 
 class Failed(Exception):
-    """Ends the run. `kind`: wrong, hang, failed (a collective), or ended, noticed, late."""
+    """Ends the run. `kind`: wrong (a result), hang, failed (a collective) or other."""
 
     def __init__(self, kind, text):
         super().__init__(text)
@@ -83,12 +85,15 @@ class Run:
             if self.failure:
                 raise self.failure
             if code != 0 or not worker.done:
-                raise Failed("hang" if code == -signal.SIGKILL else "ended", f"{worker.name} ended with {code}:\n{worker.last_words()}")
+                raise Failed("hang" if code == -signal.SIGKILL else "other", f"{worker.name} ended with {code}:\n{worker.last_words()}")
         for daemon in [*self.reducers, self.coordinator]:
             daemon.signal(signal.SIGTERM)
             code = daemon.wait()
             if code != 0:
-                raise Failed("ended", f"{daemon.name} ended with {code} after SIGTERM:\n{daemon.last_words()}")
+                raise Failed("other", f"{daemon.name} ended with {code} after SIGTERM:\n{daemon.last_words()}")
+        for log in self.folder.glob("*.log"):  # also of those that were killed
+            if SANITIZER.search(log.read_text(errors="replace")):
+                raise Failed("other", f"a sanitizer's report is in {log.name}")
 
     def kill(self):
         for member in reversed(self.members()):
@@ -101,11 +106,11 @@ class Run:
         self.what = what
 
     def strike(self, kind, draw):
-        """Returns what came of it: {what, extra_s, whole_s, checked}."""
+        """What came of it."""
         for worker in self.workers:
             self.durations.extend(step.seconds for step in worker.steps)
             del worker.steps[:-1]
-        before, checked = self.workers[0].latest().epoch, self.checked()
+        before, checked, kills = self.workers[0].latest().epoch, self.checked(), self.kills()
         began_ns = time.monotonic_ns()
         for wait in kind.story(self, draw):
             if callable(wait):
@@ -115,13 +120,14 @@ class Run:
         self.settle()
         ended_ns = time.monotonic_ns()
         if kind.unnoticed and self.workers[0].latest().epoch != before:
-            self.fail("noticed", f"{kind.name} ({self.what}): somebody was given up")
+            self.fail("other", f"{kind.name} ({self.what}): somebody was given up")
         longest = max(step.seconds for worker in self.workers for step in list(worker.steps)
                       if step.end_ns > began_ns and step.begin_ns < ended_ns)
         for worker in self.workers:
             del worker.steps[:-1]  # disturbed ones are no measure of the others
         return {"kind": kind, "what": self.what, "at_s": (began_ns - self.began_ns) / 1e9, "extra_s": longest - self.median_s(),
-                "whole_s": (ended_ns - began_ns) / 1e9, "checked": self.checked() - checked}
+                "whole_s": (ended_ns - began_ns) / 1e9, "checked": self.checked() - checked,
+                **{what: count - kills[what] for what, count in self.kills().items()}}
 
     def settle(self):
         """Back when every worker makes its steps with all the others and all reducers of the pool."""
@@ -132,6 +138,9 @@ class Run:
                        for step in list(worker.steps)) >= CALM_STEPS
         self.wait_for(lambda: all(map(calm, self.workers)), START_LIMIT_S, lambda: "not whole again: " + ", ".join(
             f"{worker.name} in its last step {worker.latest()}" for worker in self.workers if not calm(worker)))
+
+    def kills(self):
+        return {"reducer": sum(member.kills for member in self.reducers), "worker": sum(member.kills for member in self.workers)}
 
     def median_s(self):
         return statistics.median(self.durations)
@@ -163,7 +172,7 @@ class Run:
         for member in self.members():
             if member.process and not member.expected_end and member.ended():
                 time.sleep(0.2)
-                raise self.failure or Failed("ended", f"{member.name} ended with {member.process.returncode}:\n{member.last_words()}")
+                raise self.failure or Failed("other", f"{member.name} ended with {member.process.returncode}:\n{member.last_words()}")
         for worker in self.workers:
             if worker.process and not worker.ended() and not worker.stopped and worker.silent_s() > self.hang_s + 5:
                 raise Failed("hang", f"{worker.name} has made no step for {worker.silent_s():.1f} s")

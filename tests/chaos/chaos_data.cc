@@ -20,7 +20,8 @@ std::size_t place(std::uint64_t sequence, int rank) {
   return mix((sequence + 1) * 0x9e3779b97f4a7c15u + static_cast<std::uint64_t>(rank)) % kPeriod;
 }
 
-// Numbers that swallow each other when they are added. None is 0 or so large that four of them overflow when multiplied.
+// Numbers that swallow each other when they are added. None is 0 or so large that four of them overflow when
+// multiplied.
 double touchy(std::size_t i) {
   constexpr double kSizes[] = {1e8, 1, -1e8, 0.5, 3, -2.25, 65504, 1e-3, -7, 1e4};
   const std::uint64_t drawn = mix(i + 1);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A worker of a chaos run (scripts/chaos), on the C interface alone. Who and where: from the environment.
-//   chaos_worker [flip|sleep STEPS]   works until a line comes on stdin; then all ranks end after the same step
-// `flip` and `sleep` prove the checks: after so many steps one bit of a contribution is flipped, or no call comes any more.
+//   chaos_worker [flip|sleep|exit STEPS]   works until a line comes on stdin; then all ranks end after the same step
+// The words prove the checks: after so many steps a bit of each contribution is flipped, no call comes any more, or the
+// process ends.
 //
 // Prints one line for each thing that happens; times are CLOCK_MONOTONIC in ns:
 //   met TIME SEQUENCE RANK SIZE                     a barrier told where the job is
@@ -94,6 +95,7 @@ class Worker {
   // What is left of the step that sequence_ lies in.
   Outcome step() {
     if (sabotage_ == "sleep" && steps_ == sabotage_step_) ::pause();
+    if (sabotage_ == "exit" && steps_ == sabotage_step_) ::_exit(0);
     const std::size_t first = sequence_ % kCalls;
     Outcome outcome;
     std::size_t submitted = first;
@@ -105,14 +107,13 @@ class Worker {
     redsum_handle* handle = nullptr;
     if (outcome.good()) {
       const redsum_tensor flag{&end, &end, 1};
-      const redsum_status status =
-          redsum_allreduce(world_, &flag, 1, REDSUM_INT64, REDSUM_MAX, nullptr, &handle);
+      const redsum_status status = redsum_allreduce(world_, &flag, 1, REDSUM_INT64, REDSUM_MAX, nullptr, &handle);
       if (status != REDSUM_OK) outcome = {status, redsum_last_error()};
     }
     // Every call is waited for, whatever became of those before it: its memory is used again.
     for (std::size_t slot = first; slot < submitted; ++slot) {
       const Outcome one = finish(slot);
-      if (outcome.good() || one.wrong) outcome = one;
+      if (outcome.good() || (one.wrong && !outcome.wrong)) outcome = one;
     }
     if (handle) {
       const Outcome last = Call{{}, {}, handle, 0}.wait();
@@ -130,8 +131,7 @@ class Worker {
     if (!shape.in_place) call.output.resize(call.input.size());  // and what the last step left in it
     if (sabotage_ == "flip" && steps_ == sabotage_step_) call.input[call.input.size() / 2] ^= std::byte{1};
     const redsum_tensor tensor{call.input.data(), shape.in_place ? call.input.data() : call.output.data(), shape.count};
-    const redsum_status status =
-        redsum_allreduce(world_, &tensor, 1, shape.dtype, shape.op, nullptr, &call.handle);
+    const redsum_status status = redsum_allreduce(world_, &tensor, 1, shape.dtype, shape.op, nullptr, &call.handle);
     if (status != REDSUM_OK) return {status, redsum_last_error()};
     if (redsum_handle_sequence(call.handle) == sequence_) return ++sequence_, Outcome{};
     return {REDSUM_INTERNAL, "call " + std::to_string(sequence_) + " has another sequence"};
@@ -149,8 +149,10 @@ class Worker {
     if (fine) what = pattern.wrong(result, shape.count, call.sequence, size_, shape.op);
     if (!what && !(fine && shape.in_place)) what = pattern.changed(call.input, shape.count, call.sequence, rank_);
     if (what)
-      return {outcome.status, "call " + std::to_string(call.sequence) + " (" + (fine ? "complete" : outcome.text) +
-                                  "), shape " + std::to_string(slot) + ": " + *what, true};
+      return {outcome.status,
+              "call " + std::to_string(call.sequence) + " (" + (fine ? "complete" : outcome.text) + "), shape " +
+                  std::to_string(slot) + ": " + *what,
+              true};
     return outcome;
   }
 
@@ -198,4 +200,6 @@ int main_of(int argc, char** argv) {
 }  // namespace
 }  // namespace redsum::chaos
 
-int main(int argc, char** argv) { return redsum::chaos::main_of(argc, argv); }
+int main(int argc, char** argv) {
+  return redsum::chaos::main_of(argc, argv);
+}
