@@ -144,6 +144,8 @@ def main():
             shutil.rmtree(folder)
         print("chaos: OK")
         return 0
+    if run.pulse.longest_s > options.heartbeat / 2:
+        print(f"chaos: this machine stood still for {run.pulse.longest_s:.1f} s, which alone may have caused what follows")
     for kind, text in failures:
         print(f"chaos: {FAILURES[kind]}: {text}")
     words = [*sys.argv[1:], *([] if "--seed" in sys.argv else ["--seed", str(options.seed)])]

@@ -113,6 +113,12 @@ class Worker(Member):
         self.reader.join(END_LIMIT_S)
         return code
 
+    def kill(self):
+        """What it said before its end is read, too."""
+        super().kill()
+        if self.process:
+            self.reader.join(END_LIMIT_S)
+
     def latest(self):
         return self.steps[-1] if self.steps else None
 

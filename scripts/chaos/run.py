@@ -26,11 +26,26 @@ class Failed(Exception):
         self.kind = kind
 
 
+class Pulse:
+    """How long this machine stood still: with every process of the run asleep, a limit of time says nothing of redsum."""
+    BEAT_S = 0.05
+
+    def __init__(self):
+        self.longest_s = 0
+        threading.Thread(target=self._beat, daemon=True).start()
+
+    def _beat(self):
+        while True:
+            before = time.monotonic()
+            time.sleep(self.BEAT_S)
+            self.longest_s = max(self.longest_s, time.monotonic() - before - self.BEAT_S)
+
+
 class Run:
     def __init__(self, options, hosts, folder):
         self.hosts, self.folder = hosts, folder
         self.heartbeat_s, self.hang_s = options.heartbeat, options.hang
-        self.failure, self.lock = None, threading.Lock()
+        self.failure, self.lock, self.pulse = None, threading.Lock(), Pulse()
         self.durations = deque(maxlen=1000)  # of undisturbed steps
         self.secret = folder / "secret"
         self.secret.touch(mode=0o600)
