@@ -19,7 +19,7 @@ namespace redsum::client {
 
 Status submit(redsum_comm& comm, CallPtr call, redsum_handle** handle) {
   REDSUM_RETURN_IF_ERROR(comm.job->route(comm.members, call->description));
-  REDSUM_RETURN_IF_ERROR(comm.job->closed(comm.id));
+  REDSUM_RETURN_IF_ERROR(comm.job->closed(comm.id, comm.began));
   const std::string& key = call->description.key;
   if (!key.empty() && !comm.keys->take(key))
     return invalid("key '" + key + "' belongs to an earlier call of this rank and cannot name this one too (" +
@@ -196,6 +196,10 @@ const char* redsum_handle_error(const redsum_handle* handle) {
 
 uint64_t redsum_handle_sequence(const redsum_handle* handle) {
   return handle->call->sequence & ~client::kOwnSequences;
+}
+
+uint64_t redsum_handle_epoch(const redsum_handle* handle) {
+  return handle->call->done() ? handle->call->epoch().value : 0;
 }
 
 uint32_t redsum_handle_contributors(const redsum_handle* handle) {

@@ -9,6 +9,7 @@
 #include <memory>
 #include <mutex>
 #include <new>
+#include <optional>
 #include <vector>
 
 #include "client/job.h"
@@ -18,20 +19,25 @@
 struct redsum_comm {
   std::shared_ptr<redsum::client::Job> job;
   redsum::CommunicatorId id;
+  redsum::Epoch began;  // of its membership
   bool world = false;
   std::vector<std::uint32_t> members;  // ranks in the job
   std::uint32_t rank = 0;              // own, in the communicator
   std::shared_ptr<redsum::client::KeysInUse> keys = std::make_shared<redsum::client::KeysInUse>();
 
-  std::mutex mutex;                             // submissions: sequence and hand-over are one step
-  redsum::Sequence next_sequence = 0;           // of collectives, the same on every rank
-  redsum::Sequence next_own = 0;                // of sends and receives
-  std::deque<redsum::client::CallPtr> pending;  // completed ones leave at the front
-  std::uint64_t completed = 0, failed = 0;      // of those that left `pending`
+  std::mutex mutex;                              // submissions: sequence and hand-over are one step
+  redsum::Sequence next_sequence = 0;            // of collectives, the same on every rank
+  redsum::Sequence next_own = 0;                 // of sends and receives
+  std::deque<redsum::client::CallPtr> pending;   // completed ones leave at the front
+  std::uint64_t completed = 0, failed = 0;       // of those that left `pending`
+  std::optional<redsum::Sequence> first_failed;  // collective among these
 
   void forget_completed() {
     while (!pending.empty() && pending.front()->done()) {
-      (pending.front()->status().ok() ? completed : failed) += 1;
+      const redsum::client::Call& call = *pending.front();
+      (call.status().ok() ? completed : failed) += 1;
+      const bool own = (call.sequence & redsum::client::kOwnSequences) != 0;
+      if (!call.status().ok() && !own && !first_failed) first_failed = call.sequence;
       pending.pop_front();
     }
   }
@@ -61,6 +67,9 @@ Result<CallPtr> begin_call(const redsum_comm* comm, redsum_handle** handle, wire
 Result<std::uint32_t> rank_of(const redsum_comm& comm, const char* name, std::int32_t rank);
 // Checks that the call can be carried out now and hands it over; fills in sequence and deadline.
 Status submit(redsum_comm& comm, CallPtr call, redsum_handle** handle);
+
+// The world communicator is that of this membership.
+void enter(redsum_comm& world, const Membership& membership);
 
 redsum_status report(const Status& status);  // and keeps the text for redsum_last_error()
 const char* last_error_text();               // of this thread

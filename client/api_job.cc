@@ -91,8 +91,7 @@ redsum_status redsum_init(const redsum_options* given, redsum_comm** world) {
     auto comm = std::make_unique<redsum_comm>();
     comm->job = std::move(*job);
     comm->world = true;
-    comm->rank = checked->rank;
-    for (std::uint32_t rank = 0; rank < checked->world_size; ++rank) comm->members.push_back(rank);
+    client::enter(*comm, *comm->job->membership());
     *world = comm.release();
     return {};
   });
@@ -116,10 +115,11 @@ redsum_status redsum_comm_create(redsum_comm* parent, const int32_t* ranks, size
       comm->members.push_back(member);
     }
     if (comm->rank == count) return invalid("the calling rank " + std::to_string(parent->rank) + " is not in the list");
-    REDSUM_RETURN_IF_ERROR(parent->job->closed(parent->id));
+    REDSUM_RETURN_IF_ERROR(parent->job->closed(parent->id, parent->began));
     auto id = parent->job->create(comm->members);
     if (!id) return id.error();
     comm->id = *id;
+    comm->began = parent->began;
     comm->job = parent->job;
     *created = comm.release();
     return {};
@@ -135,7 +135,7 @@ redsum_status redsum_comm_close(redsum_comm* comm) {
       owner->job->leave(owner->next_sequence);
       stay_until_over(std::move(owner->job));
     } else
-      owner->job->close_communicator(owner->id, owner->next_sequence);
+      owner->job->close_communicator(owner->id, owner->began, owner->next_sequence);
     return {};
   });
 }
@@ -156,7 +156,7 @@ redsum_status redsum_stats(redsum_comm* comm, redsum_statistics* statistics) {
     redsum_statistics all{};
     all.struct_bytes = statistics->struct_bytes;
     const transport::Transport::Counters moved = comm->job->counters();
-    const wire::EpochRecord& record = comm->job->record();
+    const wire::JobSettings settings = comm->job->membership()->record.settings;
     all.bytes_sent = moved.bytes_sent;
     all.bytes_received = moved.bytes_received;
     all.send_calls = moved.send_calls;
@@ -166,9 +166,9 @@ redsum_status redsum_stats(redsum_comm* comm, redsum_statistics* statistics) {
     const Job::Pool pool = comm->job->pool();
     all.reducers = pool.reducers;
     all.shards = pool.shards;
-    all.chunk_bytes = record.settings.chunk_bytes;
-    all.window = record.settings.window;
-    all.small_bytes = record.settings.small_bytes;
+    all.chunk_bytes = settings.chunk_bytes;
+    all.window = settings.window;
+    all.small_bytes = settings.small_bytes;
     all.epoch = pool.epoch.value;
     all.nonfinite_results = comm->job->nonfinite_results();
     {

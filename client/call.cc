@@ -53,13 +53,14 @@ bool Call::wait_until(TimeNs limit) {
   return changed_.wait_until(lock, until, ready);
 }
 
-void Call::complete(const Status& status, std::uint32_t contributors) {
+void Call::complete(const Status& status, std::uint32_t contributors, Epoch epoch) {
   Callback callback;
   {
     std::lock_guard lock(mutex_);
     if (done_.load(std::memory_order_relaxed)) return;
     status_ = status;
     contributors_ = contributors;
+    epoch_ = epoch;
     callback = std::move(callback_);
     done_.store(true, std::memory_order_release);
     changed_.notify_all();

@@ -64,11 +64,13 @@ class Call {
 
   // -- completion. Any thread.
   bool done() const { return done_.load(std::memory_order_acquire); }
-  bool wait_until(TimeNs limit);                                    // false: not done yet
-  void complete(const Status& status, std::uint32_t contributors);  // once; runs the callback on this thread
-  bool on_complete(Callback callback);                              // false: there is one already
-  const Status& status() const { return status_; }                  // after done()
+  bool wait_until(TimeNs limit);  // false: not done yet
+  // Once; runs the callback on this thread.
+  void complete(const Status& status, std::uint32_t contributors, Epoch epoch = {});
+  bool on_complete(Callback callback);              // false: there is one already
+  const Status& status() const { return status_; }  // after done()
   std::uint32_t contributors() const { return contributors_; }
+  Epoch epoch() const { return epoch_; }  // in which it completed
 
  private:
   std::mutex mutex_;
@@ -76,6 +78,7 @@ class Call {
   std::atomic<bool> done_{false};
   Status status_;
   std::uint32_t contributors_ = 0;
+  Epoch epoch_;
   Callback callback_;
   bool has_callback_ = false;
 };

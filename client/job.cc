@@ -55,16 +55,23 @@ ProgressAgent::Reports Job::reports() {
         loop_.post([this, instance = reducer.instance, text = why.text()] { send(wire::LaneLost{instance, text}); });
       },
       [this](CommunicatorId id, const Status& why, bool here) {
-        if (here) loop_.post([=, this] { send(wire::Fail{id.value, why.code(), why.text(), {}}); });
-        std::lock_guard lock(closed_mutex_);
-        closed_.emplace(id, why);
-        any_closed_.store(true, std::memory_order_release);
+        if (here)
+          loop_.post([=, this] {
+            if (id == CommunicatorId(0)) world_failure_ = why;
+            send(wire::Fail{id.value, why.code(), why.text(), {}});
+          });
+        {
+          std::lock_guard lock(closed_mutex_);
+          closed_.emplace(id, why);
+          any_closed_.store(true, std::memory_order_release);
+        }
+        if (id == CommunicatorId(0)) tell(REDSUM_WORLD_FAILED, why.text());
       },
       [this](CommunicatorId id, std::uint32_t rank, wire::Purpose purpose) {
         loop_.post([=, this] { open_peer_lane(id, rank, purpose); });
       },
       [this](CommunicatorId id, Sequence sequence) {
-        loop_.post([=, this] { send(wire::Mismatched{options_.job_id, id.value, sequence}); });
+        loop_.post([=, this] { send(wire::Mismatched{options_.job_id, id.value, sequence, Epoch(began_)}); });
       },
   };
 }
@@ -77,7 +84,7 @@ Job::Job(const Options& options)
 
 Status Job::start_reducer() {
   auto started =
-      start_own_reducer({options_.job_id, options_.rank, options_.coordinators, options_.data_address,
+      start_own_reducer({options_.job_id, options_.rank, incarnation_, options_.coordinators, options_.data_address,
                          options_.pool_key, options_.guarded, options_.heartbeat_timeout, options_.local.host()});
   if (!started) return started.error();
   own_reducer_ = std::move(*started);
@@ -98,7 +105,8 @@ Result<std::shared_ptr<Job>> Job::join(const Options& options) {
   job->dialer_ = tcp::make_dialer(job->loop_, options.local.addresses);
   job->timer_ = std::make_unique<Timer>(job->loop_);
   job->progress_thread_.start(*job->transport_, job->worker_);
-  auto joined = job->joined_.get_future();
+  job->joined_ = std::make_shared<std::promise<Status>>();
+  auto joined = job->joined_->get_future();
   job->thread_ = start_thread("redsum-control", [raw = job.get()] {
     raw->begin();
     raw->loop_.run();
@@ -153,6 +161,8 @@ void Job::begin() {
     join.settings.mode = options_.mode;
     join.settings.ring_order = options_.ring_order;
     join.settings.fallback = options_.fallback;
+    join.settings.min_workers = options_.min_workers;
+    join.settings.max_workers = options_.max_workers;
     if (const auto local = tcp::parse_host_port(connection_->local_address()); peers_ && local)
       join.address = peers_->address(local->host);
     join.limit_ms =
@@ -170,6 +180,9 @@ void Job::on_message(const wire::Message& message) {
   if (const auto* m = std::get_if<wire::Prepare>(&message)) return handle(*m);
   if (const auto* m = std::get_if<wire::Commit>(&message)) return handle(*m);
   if (const auto* m = std::get_if<wire::Recruit>(&message)) return handle(*m);
+  if (const auto* m = std::get_if<wire::Resumed>(&message)) return handle(*m);
+  if (const auto* m = std::get_if<wire::Applicants>(&message)) return handle(*m);
+  if (std::holds_alternative<wire::Ping>(message)) return send(message);
   if (std::holds_alternative<wire::Bring>(message)) return bring_reducer();
   if (const auto* m = std::get_if<wire::CloseCommunicator>(&message))
     return progress_thread_.loop().post([this, id = CommunicatorId(m->communicator)] {
@@ -184,65 +197,14 @@ void Job::on_message(const wire::Message& message) {
     progress_thread_.loop().post([this, stalled = *m] { worker_.progress.on_stalled(stalled); });
 }
 
-void Job::handle(const wire::Joined& message) {
-  if (!joining_ || !links_.empty()) return;
-  record_ = message.record;
-  set_pool(record_.epoch, record_.reducers);
-  lane_key_ = wire::lane_key(options_.pool_key, options_.job_id, record_.lane_nonce);
-  shards_ = shard_order(record_.reducers);
-  if (shards_.empty() && record_.settings.mode != wire::Mode::ring)
-    return finish_join({Code::reducer_lost, "the coordinator named no reducer for the job"});
-  if (peers_) peers_->open(record_, lane_key_);
-  if (shards_.empty()) return start_data_path();
-  links_.resize(shards_.size());
-  links_missing_ = shards_.size();
-  for (std::size_t shard = 0; shard < shards_.size(); ++shard) open_lane(shard);
-}
-
-void Job::open_lane(std::size_t shard) {
-  const ShardAddress at = shards_[shard];
-  const wire::ReducerInfo& reducer = record_.reducers[at.reducer];
-  dialer_->dial(reducer.address, lane_hello(reducer, at.shard), lane_key_, deadline_,
-                [this, shard](Result<std::unique_ptr<transport::Link>> link) { on_lane(shard, std::move(link)); });
-}
-
-void Job::on_lane(std::size_t shard, Result<std::unique_ptr<transport::Link>> link) {
-  if (!joining_) return;
-  if (!link) {
-    const wire::ReducerInfo& reducer = record_.reducers[shards_[shard].reducer];
-    finish_join(
-        {link.error().code() == Code::timeout ? Code::reducer_lost : link.error().code(),
-         "cannot open a lane to reducer " + reducer.name + " (" + reducer.address + "): " + link.error().text()});
-    return;
-  }
-  links_[shard] = std::move(*link);
-  if (--links_missing_ == 0) start_data_path();
-}
-
-void Job::start_data_path() {
-  progress_thread_.loop().post([this] {
-    ProgressAgent& progress = worker_.progress;
-    progress.enter(record_);
-    for (std::size_t shard = 0; shard < links_.size(); ++shard) progress.adopt(shard, std::move(links_[shard]));
-    std::vector<std::uint32_t> everybody(options_.world_size);
-    std::iota(everybody.begin(), everybody.end(), 0u);
-    const Status status = progress.open_communicator(CommunicatorId(0), Rank(options_.rank), std::move(everybody));
-    loop_.post([this, status] {
-      if (status) send(wire::Ready{});
-      finish_join(status);
-    });
-  });
-}
-
-void Job::finish_join(const Status& status) {
-  if (!joining_) return;
-  joining_ = false;
-  joined_.set_value(status);
-}
-
 void Job::handle(const wire::Fail& message) {
   const Status why(message.code, message.text);
-  if (joining_ || message.communicator == wire::kEveryCommunicator) return end(why);
+  const bool of_world = message.communicator == 0 || message.communicator == wire::kEveryCommunicator;
+  if (of_world) world_failure_ = why;
+  if (outlives(message) && message.communicator == wire::kEveryCommunicator)
+    return progress_thread_.loop().post([this, why] { worker_.progress.fail_all(why); });
+  if (awaits_members_ && admits_ && of_world) finish_join(why);
+  if ((joining_ && !awaits_members_) || message.communicator == wire::kEveryCommunicator) return end(why);
   progress_thread_.loop().post([this, why, id = CommunicatorId(static_cast<std::uint16_t>(message.communicator))] {
     worker_.progress.fail(id, why);
   });
@@ -301,6 +263,7 @@ void Job::coordinator_lost(const Status& why) {
 // Everything of this job ends.
 void Job::end(const Status& why) {
   ended_ = true;
+  world_failure_ = why;
   set_over();
   finish_join(why);
   while (!creations_.empty()) finish_create(creations_.begin()->first, failure(why));
@@ -312,6 +275,7 @@ Result<CommunicatorId> Job::create(const std::vector<std::uint32_t>& members) {
   auto future = done->get_future();
   loop_.post([this, members, done] {
     if (!connection_) return done->set_value(failure(Code::closed, "the job has ended"));
+    if (joining_) return done->set_value(failure(Code::closed, "the workers of the job change"));
     const std::uint64_t request = next_request_++;
     creations_[request] = {members, done};
     send(wire::Create{request, members});
@@ -330,7 +294,7 @@ void Job::finish_create(std::uint64_t request, Result<CommunicatorId> result) {
   const Creation creation = std::move(found->second);
   creations_.erase(found);
   if (!result) return creation.done->set_value(std::move(result));
-  const auto at = std::find(creation.members.begin(), creation.members.end(), options_.rank);
+  const auto at = std::find(creation.members.begin(), creation.members.end(), membership_->rank);
   const Rank rank(static_cast<std::uint32_t>(at - creation.members.begin()));
   progress_thread_.loop().post([this, rank, members = creation.members, id = *result, done = creation.done] {
     const Status status = worker_.progress.open_communicator(id, rank, members);
@@ -340,7 +304,9 @@ void Job::finish_create(std::uint64_t request, Result<CommunicatorId> result) {
   });
 }
 
-Status Job::closed(CommunicatorId id) const {
+Status Job::closed(CommunicatorId id, Epoch began) const {
+  if (began.value != began_.load(std::memory_order_acquire))
+    return {Code::closed, "the workers of the job have changed since this communicator was made; make it again"};
   if (!any_closed_.load(std::memory_order_acquire)) return {};
   std::lock_guard lock(closed_mutex_);
   const auto found = closed_.find(id);

@@ -21,6 +21,12 @@
 
 namespace redsum::client {
 
+// The workers of a job, and which of them this one is.
+struct Membership {
+  wire::EpochRecord record;
+  std::uint32_t rank = 0;
+};
+
 class Job {
  public:
   // Blocks until the job is formed and every lane is open, at most options.connect_timeout.
@@ -28,7 +34,14 @@ class Job {
   ~Job();
 
   const Options& options() const { return options_; }
-  const wire::EpochRecord& record() const { return record_; }  // of the job's first epoch; constant once joined
+  std::shared_ptr<const Membership> membership() const;  // now; there is one once joined
+  // Enters the next membership together with all workers that are left: see redsum_resume() and redsum_admit(). Blocks,
+  // at most options.connect_timeout. `sequence`: the lowest of the world's calls that is not complete here; no call is
+  // pending. The membership is the same as before where nobody has come or gone.
+  Result<std::shared_ptr<const Membership>> resume(Sequence sequence, bool admit);
+  // Called on threads of the library. One per job.
+  using Changed = std::function<void(redsum_membership_event, const std::string& text)>;
+  void on_change(Changed changed);
   struct Pool {
     Epoch epoch;
     std::uint32_t reducers = 0, shards = 0;
@@ -38,13 +51,14 @@ class Job {
   // A communicator of these ranks of the job, in that order; all of them call. Blocks, at most options.connect_timeout.
   Result<CommunicatorId> create(const std::vector<std::uint32_t>& members);
   // This rank took part in `calls` calls and takes part in no more. Pending ones end with closed.
-  void close_communicator(CommunicatorId id, std::uint64_t calls);
+  void close_communicator(CommunicatorId id, Epoch began, std::uint64_t calls);
   // Tells the coordinator that going is no loss. `calls`: of the world communicator. Until the job is over other ranks
   // may need what this one contributed: keep the object so long (stay_until_over()).
   void leave(std::uint64_t calls);
   bool wait_over(DurationNs limit) const;  // after leave()
 
-  Status closed(CommunicatorId id) const;  // ok, or the error that closed it; cheap while nothing is closed
+  // ok, or the error that closed the communicator of the membership that began with this epoch; cheap while nothing is.
+  Status closed(CommunicatorId id, Epoch began) const;
   // Fills in who folds the call. unsupported where it needs lanes between workers and some member takes none.
   Status route(const std::vector<std::uint32_t>& members, wire::CallDescription& call) const;
   void submit(CommunicatorId id, CallPtr call);
@@ -84,13 +98,19 @@ class Job {
   void handle(const wire::Prepare& message);
   void handle(const wire::Commit& message);
   void handle(const wire::Recruit& message);
+  void handle(const wire::Resumed& message);
+  void handle(const wire::Applicants& message);
+  void ask(wire::Resume request, TimeNs limit, std::shared_ptr<std::promise<Status>> done);
+  bool outlives(const wire::Fail& message) const;
+  void tell(redsum_membership_event event, const std::string& text) const;
   void bring_reducer();
   wire::Hello lane_hello(const wire::ReducerInfo& reducer, std::uint16_t shard) const;
   void dial_candidate(const wire::ReducerInfo& reducer);
   void on_candidate_lane(Incarnation instance, std::uint64_t attempt, std::uint16_t shard,
                          Result<std::unique_ptr<transport::Link>> link);
+  void open_lanes(const Membership& membership);
   void open_lane(std::size_t shard);
-  void on_lane(std::size_t shard, Result<std::unique_ptr<transport::Link>> link);
+  void on_lane(std::size_t shard, const wire::ReducerInfo& reducer, Result<std::unique_ptr<transport::Link>> link);
   void start_data_path();
   void open_peer_lane(CommunicatorId id, std::uint32_t rank, wire::Purpose purpose);
   void beat();
@@ -119,8 +139,9 @@ class Job {
   std::unique_ptr<Timer> timer_;
   TimeNs deadline_ = kNever, last_heard_ = 0;
   std::uint64_t beats_ = 0;
-  wire::EpochRecord record_;
-  std::vector<ShardAddress> shards_;  // of record_
+  mutable std::mutex membership_mutex_;  // held to write it, and to read it on another thread
+  std::shared_ptr<const Membership> membership_;
+  std::vector<ShardAddress> shards_;  // that it began with
   wire::Key lane_key_{};
   std::vector<std::unique_ptr<transport::Link>> links_;  // while lanes are opened, by shard
   std::size_t links_missing_ = 0;
@@ -132,8 +153,12 @@ class Job {
   };
   std::map<Incarnation, Candidate> candidates_;
   std::uint64_t attempts_ = 0;
-  bool joining_ = true;
-  std::promise<Status> joined_;
+  bool joining_ = true;          // a membership, the first or the next:
+  bool awaits_members_ = false;  // the others have not all asked for it yet,
+  bool admits_ = false;          // and it was asked for in a job that is well
+  std::uint64_t opening_ = 0;    // the attempt at opening its lanes
+  Status world_failure_;         // what ended the world communicator
+  std::shared_ptr<std::promise<Status>> joined_;
 
   struct Creation {
     std::vector<std::uint32_t> members;
@@ -148,6 +173,9 @@ class Job {
   mutable std::mutex closed_mutex_;
   std::map<CommunicatorId, Status> closed_;
   std::atomic<bool> any_closed_{false};
+  std::atomic<std::uint32_t> began_{0};  // the epoch with which the membership began, as the progress thread has it
+  mutable std::mutex changed_mutex_;
+  Changed changed_;
   std::atomic<bool> ended_{false};  // the whole job, by an error
   mutable std::mutex over_mutex_;
   mutable std::condition_variable over_changed_;

@@ -50,7 +50,8 @@ void stay_until_over(std::shared_ptr<Job> job) {
   Lingering::instance().add(std::move(job));
 }
 
-void Job::close_communicator(CommunicatorId id, std::uint64_t calls) {
+void Job::close_communicator(CommunicatorId id, Epoch began, std::uint64_t calls) {
+  if (began.value != began_) return;  // it went with its membership
   progress_thread_.call([&] { worker_.progress.retire(id, pending_call()); });
   loop_.post([this, id, calls] { send(wire::CloseCommunicator{"", id.value, calls}); });
   std::lock_guard lock(closed_mutex_);

@@ -38,11 +38,12 @@ Status Job::listen() {
 void Job::open_peer_lane(CommunicatorId id, std::uint32_t rank, wire::Purpose purpose) {
   if (!peers_) return;
   peers_->dial(id, rank, purpose, monotonic_now() + options_.connect_timeout,
-               [this, id, rank](Result<std::unique_ptr<transport::Link>> link) {
+               [this, id, rank, of = membership_](Result<std::unique_ptr<transport::Link>> link) {
                  auto shared = std::make_shared<Result<std::unique_ptr<transport::Link>>>(std::move(link));
-                 progress_thread_.loop().post([this, id, rank, shared] {
+                 progress_thread_.loop().post([this, id, rank, of, shared] {
+                   if (of->record.epoch.value != began_) return;  // the workers have changed meanwhile
                    if (*shared) return worker_.progress.adopt_peer(id, rank, std::move(**shared));
-                   const wire::WorkerInfo& worker = record_.workers[rank];
+                   const wire::WorkerInfo& worker = of->record.workers[rank];
                    worker_.progress.fail_here(
                        id, {Code::peer_lost, "no lane to rank " + std::to_string(rank) + " (" + worker.host + " at " +
                                                  worker.address + "): " + shared->error().text()});
@@ -51,13 +52,15 @@ void Job::open_peer_lane(CommunicatorId id, std::uint32_t rank, wire::Purpose pu
 }
 
 Status Job::route(const std::vector<std::uint32_t>& members, wire::CallDescription& call) const {
-  if (record_.settings.mode == wire::Mode::ring) call.via = wire::Via::ring;
+  const auto now = membership();
+  const wire::EpochRecord& record = now->record;
+  if (record.settings.mode == wire::Mode::ring) call.via = wire::Via::ring;
   const bool exchange = wire::is_exchange(call.kind);
   if (exchange) call.via = wire::Via::reducers;  // it has no fold, and is the same call in every mode
   if ((!exchange && call.via != wire::Via::ring) || members.size() == 1) return {};
   for (const std::uint32_t rank : members)
-    if (record_.workers[rank].address.empty())
-      return {Code::unsupported, "rank " + std::to_string(rank) + " (" + record_.workers[rank].host +
+    if (rank < record.workers.size() && record.workers[rank].address.empty())
+      return {Code::unsupported, "rank " + std::to_string(rank) + " (" + record.workers[rank].host +
                                      ") takes no lanes of other workers, which " +
                                      (exchange ? std::string(wire::kind_name(call.kind)) : "the ring") +
                                      " needs: set REDSUM_SECRET_FILE "

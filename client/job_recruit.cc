@@ -17,7 +17,7 @@ wire::Hello Job::lane_hello(const wire::ReducerInfo& reducer, std::uint16_t shar
   wire::Hello hello;
   hello.purpose = wire::Purpose::lane;
   hello.job = options_.job_id;
-  hello.rank = options_.rank;
+  hello.rank = membership_->rank;
   hello.incarnation = incarnation_;
   hello.shard = shard;
   hello.target_instance = reducer.instance;
@@ -65,6 +65,8 @@ void Job::bring_reducer() {
 }
 
 void Job::handle(const wire::Commit& message) {
+  tell(REDSUM_REDUCERS_CHANGED, "epoch " + std::to_string(message.epoch.count()) + " with " +
+                                    std::to_string(message.reducers.size()) + " reducers");
   set_pool(message.epoch, message.reducers);
   auto lanes = std::make_shared<std::vector<ProgressAgent::NewLane>>();
   for (const wire::ReducerInfo& reducer : message.reducers) {

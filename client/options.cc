@@ -117,6 +117,8 @@ void options_from_environment(redsum_options& o) {
   o.mode = choice("REDSUM_MODE", {"server", "direct", "ring"});
   o.ring_order = choice("REDSUM_RING_ORDER", {"default", "ring", "rank"});
   o.fallback = choice("REDSUM_FALLBACK", {"default", "none", "direct"});
+  o.min_workers = integer({"REDSUM_MIN_WORKERS"}, 0);
+  o.max_workers = integer({"REDSUM_MAX_WORKERS"}, 0);
   o.data_address = variable({"REDSUM_DATA_ADDRESS"});
   o.interfaces = variable({"REDSUM_INTERFACES"});
 }
@@ -159,6 +161,15 @@ Result<Options> check_options(const redsum_options& o) {
     return failure(Code::invalid_argument,
                    "fallback is none of REDSUM_FALLBACK_NONE and REDSUM_FALLBACK_DIRECT; expected 'none' or 'direct' "
                    "(REDSUM_FALLBACK)");
+  for (const auto& [name, value] : {std::pair{"min_workers", o.min_workers}, std::pair{"max_workers", o.max_workers}})
+    if (value < 0 || value > static_cast<std::int32_t>(wire::kMaxRanks))
+      return failure(bad(name, value == kUnreadable ? "not a number" : std::to_string(value),
+                         "0 to 65536 (REDSUM_MIN_WORKERS, REDSUM_MAX_WORKERS)"));
+  if (o.min_workers != 0 && o.max_workers != 0 && o.min_workers > o.max_workers)
+    return failure(Code::invalid_argument, "min_workers is " + std::to_string(o.min_workers) + " and max_workers " +
+                                               std::to_string(o.max_workers) +
+                                               "; expected min_workers <= max_workers (REDSUM_MIN_WORKERS, "
+                                               "REDSUM_MAX_WORKERS)");
   auto secret = read_secret(o.secret_file ? o.secret_file : "");
   if (!secret) return failure(secret.error());
   const char* insecure = variable({"REDSUM_INSECURE"});
@@ -171,6 +182,8 @@ Result<Options> check_options(const redsum_options& o) {
   result.mode = kModes[o.mode];
   result.ring_order = static_cast<wire::RingOrder>(o.ring_order);
   result.fallback = static_cast<wire::Fallback>(o.fallback);
+  result.min_workers = static_cast<std::uint32_t>(o.min_workers);
+  result.max_workers = static_cast<std::uint32_t>(o.max_workers);
   result.data_address = o.data_address ? o.data_address : "";
   if (Status status = take_interfaces(o.interfaces ? o.interfaces : "", result); !status)
     return failure(std::move(status));

@@ -24,6 +24,7 @@ struct Options {
   wire::Mode mode = wire::Mode::server;
   wire::RingOrder ring_order = wire::RingOrder::unset;
   wire::Fallback fallback = wire::Fallback::unset;
+  std::uint32_t min_workers = 0, max_workers = 0;
   bool guarded = false;       // there is a secret, or REDSUM_INSECURE=1 says that none is wanted
   std::string data_address;   // where this worker listens for others; empty: found by itself
   std::string interfaces;     // as given; then data_address is on `local`

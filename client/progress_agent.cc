@@ -70,6 +70,23 @@ void ProgressAgent::enter(const wire::EpochRecord& record) {
   adopt_pool({record.epoch, record.reducers, {}}, {});
 }
 
+void ProgressAgent::leave_membership(const Status& pending) {
+  for (auto& communicator : communicators_) {
+    communicator->retired = true;  // nobody is to be told
+    end(*communicator, pending, Origin::told);
+  }
+  communicators_.clear();
+  early_.clear();
+  for (const LaneEnd& lane : lanes_)
+    if (lane.open) transport_->close(lane.id);
+  lanes_.clear();
+  shards_.clear();
+  reducers_.clear();
+  record_ = {};
+  stopped_ = false;
+  grace_until_ = kNever;
+}
+
 void ProgressAgent::adopt(std::size_t shard, std::unique_ptr<transport::Link> link) {
   REDSUM_CHECK(shard < lanes_.size() && !lanes_[shard].open);
   lanes_[shard] = {transport_->adopt(std::move(link)), true};
@@ -298,7 +315,7 @@ void ProgressAgent::finish(Communicator& communicator, Sequence sequence) {
       if (is_source(*call, tensor, communicator.rank) && tensor.output && tensor.output != tensor.input)
         std::memcpy(tensor.output, tensor.input, tensor.count * dtype_bytes(description.dtype));
   const bool of_two = description.kind == wire::Kind::send;
-  call->complete({}, of_two ? 2u : static_cast<std::uint32_t>(communicator.members.size()));
+  call->complete({}, of_two ? 2u : static_cast<std::uint32_t>(communicator.members.size()), epoch_);
 }
 
 void ProgressAgent::on_lane_lost(transport::LaneId lane, const Status& why) {

@@ -69,6 +69,9 @@ class ProgressAgent final : public transport::LaneSink {
 
   // -- membership, on the agent's thread
   void enter(const wire::EpochRecord& record);
+  // The membership ends: its communicators, lanes and links go, calls still pending end with that error. enter() begins
+  // the next one.
+  void leave_membership(const Status& pending);
   void adopt(std::size_t shard, std::unique_ptr<transport::Link> link);  // index in shard_order()
   // members[i] = rank in the job of the communicator's rank i.
   Status open_communicator(CommunicatorId id, Rank rank, std::vector<std::uint32_t> members);

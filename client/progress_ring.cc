@@ -63,6 +63,7 @@ void ProgressAgent::adopt_peer(CommunicatorId id, std::uint32_t rank, std::uniqu
 
 void ProgressAgent::adopt_accepted(std::unique_ptr<transport::Link> link) {
   const wire::Hello& hello = link->hello();
+  if (record_.epoch != Epoch() && hello.epoch != record_.epoch.value) return;  // of a membership that has ended
   Communicator* communicator = find(CommunicatorId(hello.shard));
   if (!communicator) {
     early_.push_back(std::move(link));

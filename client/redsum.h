@@ -3,15 +3,16 @@
  * redsum.h - the C interface of libredsum, and its only exported symbols.
  *
  * A process joins a job (redsum_init), gets the communicator of all its workers, submits collectives, waits for their
- * handles, and leaves (redsum_comm_close of the world communicator).
+ * handles, and leaves (redsum_comm_close of the world communicator). When a worker is lost the others go on with
+ * redsum_resume, and take new ones in with redsum_admit.
  *
  * Threads: every function may be called from any thread, except that collectives of one communicator must be submitted
  * in the same order on all ranks; threads that share a communicator order their calls themselves. No function of this
- * header blocks except redsum_init, redsum_comm_create, redsum_wait and redsum_comm_close, and each of these ends by a
- * limit. Errors: functions return a redsum_status; redsum_last_error() gives the text of the calling thread's last
- * failed call. Sizes are in bytes where a name says bytes, in elements where it says count; times are in nanoseconds
- * where a name ends in _ns. No function changes signal handlers, the floating-point environment or the affinity of
- * existing threads.
+ * header blocks except redsum_init, redsum_comm_create, redsum_wait, redsum_resume, redsum_admit and redsum_comm_close,
+ * and each of these ends by a limit. Errors: functions return a redsum_status; redsum_last_error() gives the text of
+ * the calling thread's last failed call. Sizes are in bytes where a name says bytes, in elements where it says count;
+ * times are in nanoseconds where a name ends in _ns. No function changes signal handlers, the floating-point
+ * environment or the affinity of existing threads.
  */
 #ifndef REDSUM_H
 #define REDSUM_H
@@ -106,6 +107,7 @@ typedef struct redsum_handle redsum_handle; /**< one submitted collective */
  * How a process joins a job. Always start from redsum_options_init(), which sets the defaults and then what the
  * environment says: REDSUM_COORDINATOR, REDSUM_JOB_ID, REDSUM_SECRET_FILE, REDSUM_CHUNK_BYTES, REDSUM_WINDOW,
  * REDSUM_MODE (server, direct, ring), REDSUM_RING_ORDER (ring, rank), REDSUM_FALLBACK (none, direct),
+ * REDSUM_MIN_WORKERS, REDSUM_MAX_WORKERS,
  * REDSUM_DATA_ADDRESS, REDSUM_INTERFACES,
  * REDSUM_INSECURE (1), REDSUM_*_TIMEOUT (seconds), and rank and world size from REDSUM_RANK/REDSUM_WORLD_SIZE,
  * RANK/WORLD_SIZE (torchrun), OMPI_COMM_WORLD_*, PMI_*, SLURM_PROCID/SLURM_NTASKS. Strings are copied by redsum_init.
@@ -134,6 +136,9 @@ typedef struct redsum_options {
                              where it is given, must lie on it. A loopback address is refused in a job whose coordinator
                              is reached by another. NULL or "": left to the system (REDSUM_INTERFACES) */
   int32_t fallback;       /**< a redsum_fallback. Default REDSUM_FALLBACK_DEFAULT, or what REDSUM_FALLBACK says */
+  int32_t min_workers;    /**< with fewer workers redsum_resume waits for more. 0: more than half of those before. The
+                             same on every rank (REDSUM_MIN_WORKERS) */
+  int32_t max_workers; /**< more are not taken in. 0: as many as began. The same on every rank (REDSUM_MAX_WORKERS) */
 } redsum_options;
 
 /** One piece of a collective's data. A list of them is one collective, in that order, as if they were contiguous. */
@@ -185,7 +190,10 @@ static inline void redsum_call_options_init(redsum_call_options* options) {
 
 /**
  * Joins the job and returns the communicator of all its workers. Blocks until every rank has joined, at most
- * connect_timeout_ns. Errors: invalid_argument, timeout (naming the ranks that did not come), auth_failed,
+ * connect_timeout_ns. A job that is there already takes the caller in when its workers call redsum_resume or
+ * redsum_admit: its rank and the world's size are then those of the communicator, not those it asked for. A process
+ * started again for a rank whose earlier one is still thought to be there supersedes that one, unless it answers.
+ * Errors: invalid_argument, timeout (naming the ranks that did not come), auth_failed,
  * version_mismatch, resource_exhausted (the pool's memory budget), reducer_lost (no reducer).
  */
 REDSUM_API redsum_status redsum_init(const redsum_options* options, redsum_comm** world);
@@ -207,9 +215,56 @@ REDSUM_API redsum_status redsum_comm_create(redsum_comm* parent, const int32_t* 
  */
 REDSUM_API redsum_status redsum_comm_close(redsum_comm* comm);
 
-/** The caller's rank in the communicator, and how many ranks it has: the same as long as it is open. */
+/** The caller's rank in the communicator, and how many ranks it has: the same until redsum_resume or redsum_admit. */
 REDSUM_API int32_t redsum_comm_rank(const redsum_comm* comm);
 REDSUM_API int32_t redsum_comm_size(const redsum_comm* comm);
+
+/** One membership of a job: all but `rank` is the same on every worker. */
+typedef struct redsum_membership {
+  size_t struct_bytes; /**< sizeof(redsum_membership); set by the caller */
+  uint64_t epoch;      /**< with which it began; grows */
+  int32_t rank;        /**< the caller's */
+  int32_t world_size;
+  int32_t stayed;    /**< ranks below it were in the membership before, in the same order; the others are new and need
+                          the state of the training from one of those. 0 in the first membership */
+  uint64_t sequence; /**< the world's collectives go on with this number: the lowest that was not complete on every
+                          worker that stayed. Who had completed it makes it again */
+} redsum_membership;
+
+/**
+ * After an error of the world communicator (peer_lost, a timeout, a mismatch ...): the workers that are left go on
+ * without those that are lost. Collective: every worker that is left calls it; those that wait to come in are taken in.
+ * On success `world` is the communicator of the new membership, on the same handle: rank, size, and sequences that go
+ * on with membership->sequence; other communicators of the job are closed, make them again. Averages divide by the
+ * workers of the membership. Blocks until all have called and there are min_workers, at most connect_timeout_ns; when
+ * yet another one is lost on the way it goes on without that one too. May be called again after an error. No other call
+ * for the job may run meanwhile, but redsum_wait. `membership` may be NULL. Where nobody has come or gone and nothing
+ * has failed it returns the membership that there is.
+ * Errors: timeout (naming who has not called, or min_workers), stale (a newer process has this one's place), closed
+ * (the coordinator is gone), reducer_lost (there is none).
+ */
+REDSUM_API redsum_status redsum_resume(redsum_comm* world, redsum_membership* membership);
+
+/**
+ * Takes in workers that wait, in a job that is well: as redsum_resume, but ends with the error of the world
+ * communicator where it has one. Costs one message each way where nobody waits. Waits for the caller's own calls first.
+ */
+REDSUM_API redsum_status redsum_admit(redsum_comm* world, redsum_membership* membership);
+
+/** The membership that there is. */
+REDSUM_API redsum_status redsum_comm_membership(const redsum_comm* world, redsum_membership* membership);
+
+/** What redsum_on_membership_change tells of. */
+typedef enum redsum_membership_event {
+  REDSUM_WORLD_FAILED = 0,    /**< the world communicator has ended with the error in the text: redsum_resume */
+  REDSUM_WORKERS_WAIT = 1,    /**< workers wait to be taken in: redsum_admit */
+  REDSUM_REDUCERS_CHANGED = 2 /**< the job goes on with other reducers; nothing is to be done */
+} redsum_membership_event;
+/** `text` is valid during the call. On a thread of the library: do not block in it, and call nothing of redsum's. */
+typedef void (*redsum_membership_callback)(void* user, redsum_membership_event event, const char* text);
+/** One per job; NULL: none any more. */
+REDSUM_API redsum_status redsum_on_membership_change(redsum_comm* world, redsum_membership_callback callback,
+                                                     void* user);
 
 /**
  * Submits an all-reduce. `tensors` is copied, the memory it points to is not: it must stay until the handle completes.
@@ -314,6 +369,8 @@ REDSUM_API const char* redsum_handle_error(
     const redsum_handle* handle); /**< text, "" while pending or ok; lives as long as the handle */
 /** Number of the collective in its communicator, the same on every rank, as error texts name it. */
 REDSUM_API uint64_t redsum_handle_sequence(const redsum_handle* handle);
+/** The epoch in which it completed; 0 before that, and after an error. */
+REDSUM_API uint64_t redsum_handle_epoch(const redsum_handle* handle);
 REDSUM_API uint32_t
 redsum_handle_contributors(const redsum_handle* handle); /**< ranks that took part; valid after completion */
 /** Frees the handle; the call itself goes on and its memory must stay until it ends. NULL is fine. */

@@ -84,12 +84,14 @@ struct Options {
     ring_order = c.ring_order;
     interfaces = c.interfaces ? c.interfaces : "";
     fallback = c.fallback;
+    min_workers = c.min_workers;
+    max_workers = c.max_workers;
   }
   std::string coordinator, job_id, secret_file, data_address, interfaces;
   // A redsum_mode, a redsum_ring_order and a redsum_fallback, or what the environment has wrong: then no value of the
   // enumeration, and redsum_init refuses it.
   std::int32_t mode, ring_order, fallback;
-  int rank, world_size;
+  int rank, world_size, min_workers, max_workers;
   std::uint32_t chunk_bytes, window;
   std::chrono::nanoseconds connect_timeout, operation_timeout, heartbeat_timeout;
 };
@@ -142,6 +144,7 @@ class [[nodiscard]] Handle {
     (void)owned.release();  // run_callback owns it now
   }
   std::uint64_t sequence() const noexcept { return redsum_handle_sequence(handle_); }
+  std::uint64_t epoch() const noexcept { return redsum_handle_epoch(handle_); }
   std::uint32_t contributors() const noexcept { return redsum_handle_contributors(handle_); }
   void detach() noexcept { redsum_handle_free(std::exchange(handle_, nullptr)); }
   redsum_handle* c_handle() const noexcept { return handle_; }
@@ -186,6 +189,8 @@ class Communicator {
     c.ring_order = options.ring_order;
     c.interfaces = options.interfaces.c_str();
     c.fallback = options.fallback;
+    c.min_workers = options.min_workers;
+    c.max_workers = options.max_workers;
     throw_if_failed(redsum_init(&c, &comm_));
   }
   static Communicator init(const Options& options = Options()) { return Communicator(options); }

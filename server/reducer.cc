@@ -73,7 +73,6 @@ class ReducerRole final : public Reducer {
   void close_job(const std::string& name);
   Result<wire::Key> key_for(const wire::Hello& hello) const;
   void hand_over(std::unique_ptr<transport::Link> link);
-  void disagreed(const std::string& job, CommunicatorId communicator, Sequence sequence);
   void send(const wire::Message& message) {
     if (connection_) connection_->send(message);
   }
@@ -102,10 +101,7 @@ class ReducerRole final : public Reducer {
 Status ReducerRole::start() {
   for (std::uint32_t index = 0; index < config_.shards; ++index) {
     auto shard = std::make_unique<Shard>(
-        index,
-        [this](const std::string& job, CommunicatorId communicator, Sequence sequence) {
-          loop_.post([=, this] { disagreed(job, communicator, sequence); });
-        },
+        index, [this](const wire::Mismatched& report) { loop_.post([=, this] { send(report); }); },
         config_.idle_release);
     auto transport = tcp::make_transport(shard->thread.loop(), shard->agent);
     if (!transport) return transport.error();
@@ -180,7 +176,7 @@ void ReducerRole::on_connected(std::shared_ptr<control::Connection> connection) 
     name_ = address;
   }
   send(wire::Register{name_, address, static_cast<std::uint16_t>(shards_.size()), config_.budget_bytes, REDSUM_VERSION,
-                      config_.job, config_.rank});
+                      config_.job, config_.worker});
   beat();
 }
 
@@ -246,7 +242,7 @@ void ReducerRole::handle(const wire::OpenCommunicator& message) {
   Job& job = found->second;
   const auto members = static_cast<std::uint32_t>(message.members.size());
   const std::uint64_t need = shards_.size() * reservation_bytes(members, job.record.settings);
-  wire::Reserved answer{message.job, message.communicator, need, Code::ok, ""};
+  wire::Reserved answer{message.job, message.communicator, need, Code::ok, "", job.record.epoch};
   const std::string what = "communicator " + std::to_string(message.communicator) + " of job '" + message.job + "' (" +
                            std::to_string(members) + " ranks, chunk " +
                            std::to_string(job.record.settings.chunk_bytes) + ", window " +
@@ -343,10 +339,6 @@ void ReducerRole::hand_over(std::unique_ptr<transport::Link> link) {
   Shard& shard = *shards_[link->hello().shard];
   auto shared = std::make_shared<std::unique_ptr<transport::Link>>(std::move(link));
   shard.thread.loop().post([agent = &shard.agent, shared] { agent->adopt(std::move(*shared)); });
-}
-
-void ReducerRole::disagreed(const std::string& job, CommunicatorId communicator, Sequence sequence) {
-  send(wire::Mismatched{job, communicator.value, sequence});
 }
 
 void ReducerRole::drain() {

@@ -22,8 +22,8 @@ struct ReducerConfig {
   wire::Key pool_key{};
   DurationNs heartbeat_timeout = 3 * kSecond;
   DurationNs idle_release = 60 * kSecond;  // pages of a communicator idle for so long are given back
-  std::string job;                         // not empty: for this job alone, as the reducer of
-  std::uint32_t rank = 0;                  // this worker
+  std::string job;                         // not empty: for this job alone,
+  Incarnation worker = 0;                  // as the reducer of this worker of it
 };
 
 class Reducer {

@@ -236,7 +236,7 @@ void ShardAgent::take_effects(Communicator& communicator) {
     log::info("job '" + communicator.job->name + "', communicator " + std::to_string(communicator.id.value) +
               ": ranks " + std::to_string(found.first.value) + " and " + std::to_string(found.second.value) +
               " differ in " + found.field + " of call " + std::to_string(found.sequence));
-    on_disagreement_(communicator.job->name, communicator.id, found.sequence);
+    on_disagreement_({communicator.job->name, communicator.id.value, found.sequence, communicator.job->record.epoch});
   }
   for (const ResultSend& send : effects_.sends) {
     const Lane& lane = communicator.job->lanes[communicator.members[send.to.value]];

@@ -24,7 +24,7 @@ class ShardAgent final : public transport::LaneSink, public Agent {
  public:
   using Clock = std::function<TimeNs()>;
   // A chunk on whose call the ranks do not agree; reported once per communicator.
-  using OnDisagreement = std::function<void(const std::string& job, CommunicatorId communicator, Sequence sequence)>;
+  using OnDisagreement = std::function<void(const wire::Mismatched&)>;
 
   ShardAgent(Clock clock, OnDisagreement on_disagreement, DurationNs idle_release);
   // The transport calls back into this agent and must be destroyed before it.

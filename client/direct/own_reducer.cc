@@ -46,7 +46,7 @@ Result<std::unique_ptr<OwnReducer>> start_own_reducer(const OwnReducerSpec& spec
   config.pool_key = spec.pool_key;
   config.heartbeat_timeout = spec.heartbeat_timeout;
   config.job = spec.job;
-  config.rank = spec.rank;
+  config.worker = spec.worker;
   auto reducer = server::start_reducer(config);
   if (!reducer) return failure(reducer.error());
   return std::unique_ptr<OwnReducer>(std::make_unique<OwnReducerRole>(std::move(*reducer)));

@@ -16,7 +16,8 @@ namespace redsum::client {
 
 struct OwnReducerSpec {
   std::string job;
-  std::uint32_t rank = 0;
+  std::uint32_t rank = 0;  // that the worker was started with, for its name
+  Incarnation worker = 0;
   std::vector<std::string> coordinators;  // host:port
   std::string data_address;               // host[:port] to listen on; empty: where the coordinator is reached from
   wire::Key pool_key{};

@@ -29,8 +29,10 @@ std::string PeerLanes::address(const std::string& local_host) const {
   return tcp::format_host_port(everywhere ? local_host : bound->host, bound->port);
 }
 
-void PeerLanes::open(const wire::EpochRecord& record, const wire::Key& lane_key) {
-  record_ = &record;
+void PeerLanes::open(const wire::EpochRecord& record, std::uint32_t rank, const wire::Key& lane_key) {
+  record_ = record;
+  hello_.rank = rank;
+  hello_.epoch = record.epoch.value;
   lane_key_ = lane_key;
 }
 
@@ -39,15 +41,17 @@ Result<wire::Key> PeerLanes::key_for(const wire::Hello& from) const {
   const bool of_worker = from.purpose >= wire::Purpose::ring_lane && from.purpose <= wire::Purpose::pair_lane;
   if (!of_worker || from.job != hello_.job)
     return failure(Code::auth_failed, who + " takes lanes of its own job's workers only");
-  if (!record_) return failure(Code::timeout, who + " has not joined yet");  // which lets the other try again
-  if (from.rank >= record_->workers.size() || record_->workers[from.rank].incarnation != from.incarnation)
+  // Which lets the other try again.
+  if (record_.epoch.value < from.epoch) return failure(Code::timeout, who + " has not joined yet");
+  if (record_.epoch.value != from.epoch || from.rank >= record_.workers.size() ||
+      record_.workers[from.rank].incarnation != from.incarnation)
     return failure(Code::stale, who + " knows no rank " + std::to_string(from.rank) + " of that incarnation");
   return lane_key_;
 }
 
 void PeerLanes::dial(CommunicatorId communicator, std::uint32_t rank, wire::Purpose purpose, TimeNs deadline,
                      transport::Dialer::Done done) {
-  const wire::WorkerInfo& worker = record_->workers[rank];
+  const wire::WorkerInfo& worker = record_.workers[rank];
   wire::Hello hello = hello_;
   hello.purpose = purpose;
   hello.shard = communicator.value;

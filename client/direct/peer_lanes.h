@@ -28,8 +28,8 @@ class PeerLanes {
 
   // Where others reach it; `local_host` stands in where it listens on all interfaces.
   std::string address(const std::string& local_host) const;
-  // From now on the job's workers are let in; who comes earlier tries again.
-  void open(const wire::EpochRecord& record, const wire::Key& lane_key);
+  // From now on the workers of this membership are let in, this one as `rank`; who comes earlier tries again.
+  void open(const wire::EpochRecord& record, std::uint32_t rank, const wire::Key& lane_key);
   // A lane of `communicator` to this rank of the job: ring_lane, exchange_lane or pair_lane. Errors as in Dialer.
   void dial(CommunicatorId communicator, std::uint32_t rank, wire::Purpose purpose, TimeNs deadline,
             transport::Dialer::Done done);
@@ -38,10 +38,10 @@ class PeerLanes {
   PeerLanes(Loop& loop, const wire::Hello& hello, const std::vector<tcp::Endpoint>& local);
   Result<wire::Key> key_for(const wire::Hello& hello) const;
 
-  const wire::Hello hello_;
+  wire::Hello hello_;
   std::unique_ptr<transport::Dialer> dialer_;
   std::unique_ptr<transport::Listener> listener_;
-  const wire::EpochRecord* record_ = nullptr;  // the owner's, once it is known
+  wire::EpochRecord record_;  // epoch 0: not known yet
   wire::Key lane_key_{};
 };
 

@@ -3,6 +3,7 @@
 #include "server/core/coordinator_core.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace redsum::server {
 namespace {
@@ -76,8 +77,9 @@ void CoordinatorCore::on_lost(PeerId id, const Status& why, TimeNs now, Coordina
 }
 
 void CoordinatorCore::dispatch(Peer& peer, const wire::Message& message, Turn& turn) {
-  if (std::holds_alternative<wire::Heartbeat>(message) || std::holds_alternative<wire::Ping>(message))
-    return send(peer.id, message, turn);
+  if (std::holds_alternative<wire::Heartbeat>(message)) return send(peer.id, message, turn);
+  if (std::holds_alternative<wire::Ping>(message))
+    return peer.hello.purpose == wire::Purpose::control_worker ? on_alive(peer, turn) : send(peer.id, message, turn);
   if (const auto* progress = std::get_if<wire::Progress>(&message); progress && peer.lingers)
     return on_progress(peer, *progress, turn);
   if (const auto* recruited = std::get_if<wire::Recruited>(&message); recruited && peer.lingers)
@@ -104,8 +106,12 @@ bool CoordinatorCore::dispatch_worker(Peer& peer, const wire::Message& message, 
     if (!peer.job && !peer.parked) return false;
     return on_leave(peer, *leave, turn), true;
   }
-  if (!peer.job || !peer.job->told) return false;  // before Joined there is nothing else to say
-  if (std::holds_alternative<wire::Ready>(message)) return on_ready(peer, turn), true;
+  if (!peer.job) return false;
+  if (const auto* resume = std::get_if<wire::Resume>(&message)) return on_resume(peer, *resume, turn), true;
+  const bool ready = std::holds_alternative<wire::Ready>(message);
+  if (peer.job->told && ready) return on_ready(peer, turn), true;
+  if (peer.job->record.stayed > 0 && !peer.job->seats[peer.hello.rank].ready) return true;  // of the membership before
+  if (!peer.job->told) return false;  // before Joined there is nothing else to say
   if (const auto* mismatched = std::get_if<wire::Mismatched>(&message))
     return on_mismatched(peer, *mismatched, turn), true;
   if (const auto* create = std::get_if<wire::Create>(&message)) return on_create(peer, *create, turn), true;
@@ -148,6 +154,9 @@ void CoordinatorCore::drop(PeerId id, const Status& why, Turn& turn) {
   if (node.empty()) return;
   const Peer& peer = node.mapped();
   ++changes_;
+  if (peer.parked) arm(turn.now);
+  for (auto& [other, rival] : peers_)
+    if (rival.contests == id) rival.contests = PeerId();  // its place is free
   if (peer.job) worker_gone(*peer.job, peer.hello.rank, why, turn);
   if (peer.lingers) lingerer_gone(*peer.lingers, peer, why, turn);
   if (peer.reducer) reducer_gone(peer, why, turn);
@@ -165,6 +174,7 @@ void CoordinatorCore::tick(TimeNs now, CoordinatorEffects& effects) {
     for (auto& [id, peer] : peers_) peer.last_heard = std::min(now, peer.last_heard + late);
   check_silence(turn);
   check_parked(turn);
+  check_contests(turn);
   check_jobs(turn);
   deadline_ = earliest_deadline();
 }
@@ -189,14 +199,30 @@ void CoordinatorCore::check_silence(Turn& turn) {
 
 void CoordinatorCore::check_parked(Turn& turn) {
   std::vector<PeerId> due;
-  for (const auto& [id, peer] : peers_)
-    if (peer.parked && peer.parked_until <= turn.now) due.push_back(id);
+  std::vector<PeerId> welcome;  // a place in a job that forms has become free
+  for (const auto& [id, peer] : peers_) {
+    if (!peer.parked || peer.job) continue;
+    const auto job = jobs_.find(peer.hello.job);
+    const bool forming = job == jobs_.end() || job->second->state == JobState::forming;
+    if (peer.parked_until <= turn.now)
+      due.push_back(id);
+    else if (forming && peer.contests == PeerId())
+      welcome.push_back(id);
+  }
+  for (const PeerId id : welcome)
+    if (Peer* peer = find(id); peer && peer->parked) {
+      const wire::Join join = *std::exchange(peer->parked, std::nullopt);
+      peer->parked_until = kNever;
+      on_join(*peer, join, turn);
+    }
   for (const PeerId id : due) {
     Peer* peer = find(id);
     if (peer && peer->parked)
       refuse(*peer,
-             {Code::timeout, "an earlier job '" + peer->hello.job + "' has not ended within " +
-                                 seconds_text(options_.formation_timeout) + "; use another job id"},
+             {Code::timeout,
+              "the members of job '" + peer->hello.job + "' have not taken this worker in, and the job " +
+                  "has not ended, within " + seconds_text(turn.now - peer->parked_since) +
+                  ": they take workers in by redsum_resume or redsum_admit; for another job use " + "another job id"},
              turn);
   }
 }
@@ -205,15 +231,15 @@ void CoordinatorCore::check_jobs(Turn& turn) {
   std::vector<std::string> names;
   for (const auto& [name, job] : jobs_) names.push_back(name);
   for (const std::string& name : names) {
-    const auto found = jobs_.find(name);
-    if (found != jobs_.end()) check_job(*found->second, turn);
+    if (const auto found = jobs_.find(name); found != jobs_.end()) check_job(*found->second, turn);
+    if (const auto found = jobs_.find(name); found != jobs_.end()) check_resume(*found->second, turn);
   }
 }
 
 void CoordinatorCore::check_job(Job& job, Turn& turn) {
   if (job.deadline <= turn.now) {
     job.deadline = kNever;
-    if (job.state != JobState::failed) return fail_formation(job, formation_timeout(job), turn);
+    if (job.state != JobState::failed) return give_up_opening(job, formation_timeout(job), turn);
     close_at_reducers(job, job.failure.text(), turn);
   }
   for (const roster::LaneTrouble& trouble : std::vector(job.lane_troubles)) {
@@ -236,9 +262,12 @@ TimeNs CoordinatorCore::earliest_deadline() const {
   for (const auto& [id, peer] : peers_) {
     earliest = std::min(earliest, peer.last_heard + options_.heartbeat_timeout);
     if (peer.parked) earliest = std::min(earliest, peer.parked_until);
+    if (peer.contests != PeerId()) earliest = std::min(earliest, peer.contested_until);
   }
   for (const auto& [name, job] : jobs_) {
     earliest = std::min(earliest, job->deadline);
+    for (const roster::Seat& seat : job->seats)
+      if (seat.resume) earliest = std::min(earliest, seat.resume_until);
     for (const roster::LaneTrouble& trouble : job->lane_troubles) earliest = std::min(earliest, trouble.at);
     for (const auto& [id, recruit] : job->recruits) earliest = std::min(earliest, recruit.deadline);
     if (!job->bringing.empty()) earliest = std::min(earliest, job->bring_deadline);

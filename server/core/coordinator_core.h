@@ -104,11 +104,14 @@ class CoordinatorCore {
     wire::Hello hello;
     std::string address;
     TimeNs last_heard = 0;
-    Job* job = nullptr;                     // a worker that has its place in a job
-    Job* lingers = nullptr;                 // a worker that has left this one
-    bool gone = false;                      // a worker whose part is over: it left, or its job is forgotten
-    std::optional<wire::Join> parked;       // waits until an ending job of the same name is forgotten,
-    TimeNs parked_until = kNever;           // at most so long
+    Job* job = nullptr;                // a worker that has its place in a job
+    Job* lingers = nullptr;            // a worker that has left this one
+    bool gone = false;                 // a worker whose part is over: it left, or its job is forgotten
+    std::optional<wire::Join> parked;  // waits until an ending job of the same name is forgotten,
+    TimeNs parked_since = 0;
+    TimeNs parked_until = kNever;           // or that one takes it in, at most so long
+    PeerId contests;                        // the worker whose place it claims,
+    TimeNs contested_until = kNever;        // and who has so long to show that it is alive
     std::optional<wire::Register> reducer;  // a registered reducer
     bool draining = false;
     bool of_pool() const { return reducer && reducer->job.empty(); }  // it takes any job
@@ -189,6 +192,26 @@ class CoordinatorCore {
   void check_bringing(Job& job, Turn& turn);
   void brought(Job& job, PeerId worker, Turn& turn);  // or it cannot
 
+  // -- the workers of a job change (coordinator_resume.cc)
+  void apply(Peer& peer, const wire::Join& message, Job& job, Turn& turn);
+  bool is_older(Peer& peer, const wire::Join& message, const roster::Seat& seat, const Job& job, Turn& turn);
+  void park(Peer& peer, const wire::Join& message, Turn& turn);
+  void contest(Peer& peer, const roster::Seat& seat, const Job& job, Turn& turn);
+  void on_alive(const Peer& worker, Turn& turn);
+  void supersede(PeerId old, const Peer& newer, Turn& turn);
+  void check_contests(Turn& turn);
+  std::vector<PeerId> applicants(const Job& job) const;
+  void on_resume(Peer& peer, const wire::Resume& message, Turn& turn);
+  void answer_resume(Job& job, const Status& status, Turn& turn);
+  void fail_resume(Job& job, const Status& why, Turn& turn);
+  void check_resume(Job& job, Turn& turn);
+  std::vector<roster::Seat> next_seats(const Job& job, const std::vector<PeerId>& newcomers) const;
+  bool begin_next(Job& job, std::vector<PeerId> newcomers, Turn& turn);
+  void leave_membership(Job& job, Turn& turn);
+  void next_is_told(Job& job);
+  void let_newcomers_wait(Job& job);
+  Status resume_timeout(const Job& job) const;
+
   // -- the life of a job (coordinator_formation.cc)
   void on_join(Peer& peer, const wire::Join& message, Turn& turn);
   void on_ready(Peer& peer, Turn& turn);
@@ -197,7 +220,12 @@ class CoordinatorCore {
   Status check_settings(std::uint32_t rank, const wire::JobSettings& asked, const Job& job) const;
   wire::JobSettings choose_settings(const Job& job) const;
   std::vector<PeerId> pool_reducers() const;
-  std::vector<PeerId> own_reducers(const Job& job) const;
+  std::vector<PeerId> own_reducers(const Job& job, const std::vector<roster::Seat>& seats) const;
+  const roster::Seat* owner_of(const Job& job, const Peer& reducer) const;  // nullptr: none of its workers
+  // That the job begins with; none: they are not all there yet.
+  std::optional<std::vector<PeerId>> reducers_for(const Job& job, const wire::JobSettings& settings,
+                                                  const std::vector<roster::Seat>& seats) const;
+  static roster::Seat seat_of(const Peer& peer, const wire::Join& message);
   void open_if_complete(Job& job, Turn& turn);
   void open(Job& job, Turn& turn);
   void joined(Job& job, Turn& turn);
@@ -206,6 +234,7 @@ class CoordinatorCore {
   void worker_gone(Job& job, std::uint32_t rank, const Status& why, Turn& turn);
   void fail_formation(Job& job, const Status& why, Turn& turn);  // nobody stays; `job` is gone after it
   void fail_job(Job& job, const Status& why, std::vector<std::uint32_t> ranks, Turn& turn);
+  void give_up_opening(Job& job, const Status& why, Turn& turn);
   void close_at_reducers(Job& job, const std::string& reason, Turn& turn);
   void forget_if_empty(Job& job, Turn& turn);  // `job` may be gone after it
   void forget(Job& job, const std::string& reason, Turn& turn);

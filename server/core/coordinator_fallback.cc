@@ -18,7 +18,7 @@ void CoordinatorCore::fall_back(Job& job, Turn& turn) {
   if (job.state != JobState::running || settings.mode != wire::Mode::server ||
       settings.fallback != wire::Fallback::direct || !job.bringing.empty())
     return;
-  const std::vector<PeerId> own = own_reducers(job);
+  const std::vector<PeerId> own = own_reducers(job, job.seats);
   for (const roster::Seat& seat : job.seats) {
     if (seat.state != roster::Seat::State::taken || seat.cannot_bring) continue;
     const PeerId id = own[seat.worker.rank];
@@ -37,10 +37,11 @@ void CoordinatorCore::fall_back(Job& job, Turn& turn) {
 
 void CoordinatorCore::own_registered(const Peer& reducer, Turn& turn) {
   const auto found = jobs_.find(reducer.reducer->job);
-  if (found == jobs_.end() || reducer.reducer->rank >= found->second->world_size) return;
+  if (found == jobs_.end()) return;
   Job& job = *found->second;
-  const PeerId worker = job.seats[reducer.reducer->rank].peer;
-  if (!job.bringing.contains(worker)) return;
+  const roster::Seat* owner = owner_of(job, reducer);
+  if (!owner || !job.bringing.contains(owner->peer)) return arm(turn.now);  // a job in direct mode may wait for it
+  const PeerId worker = owner->peer;
   recruit(job, reducer, turn);
   brought(job, worker, turn);
 }
@@ -62,7 +63,7 @@ void CoordinatorCore::brought(Job& job, PeerId worker, Turn& turn) {
 // The worker of that rank has left: its reducer goes too, as soon as the others can do without.
 void CoordinatorCore::own_leaves(Job& job, std::uint32_t rank, Turn& turn) {
   if (job.state != JobState::running || job.record.settings.mode != wire::Mode::server) return;
-  const PeerId own = own_reducers(job)[rank];
+  const PeerId own = own_reducers(job, job.seats)[rank];
   if (job.recruits.contains(own))
     dismiss(job, own, {Code::closed, job.seats[rank].text() + " has left the job"}, turn);
   else if (job.bringing.contains(job.seats[rank].peer))

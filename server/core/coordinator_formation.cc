@@ -38,6 +38,8 @@ constexpr Setting kSettings[] = {
      [](std::uint32_t value) { return std::string(wire::ring_order_name(static_cast<wire::RingOrder>(value))); }},
     {"fallback", [](const wire::JobSettings& s) { return static_cast<std::uint32_t>(s.fallback); },
      [](std::uint32_t value) { return std::string(wire::fallback_name(static_cast<wire::Fallback>(value))); }},
+    {"min_workers", [](const wire::JobSettings& s) { return s.min_workers; }},
+    {"max_workers", [](const wire::JobSettings& s) { return s.max_workers; }},
 };
 
 // First what a rank asks for, then what the pool is configured with.
@@ -73,6 +75,8 @@ wire::JobSettings CoordinatorCore::choose_settings(const Job& job) const {
   if (settings.ring_order == wire::RingOrder::unset) settings.ring_order = wire::RingOrder::ring;
   settings.fallback = static_cast<wire::Fallback>(wanted(job, options_.defaults, 6));
   if (settings.fallback == wire::Fallback::unset) settings.fallback = wire::Fallback::direct;
+  settings.min_workers = wanted(job, options_.defaults, 7);
+  settings.max_workers = wanted(job, options_.defaults, 8);
   return settings;
 }
 
@@ -92,9 +96,6 @@ Status CoordinatorCore::check_settings(std::uint32_t rank, const wire::JobSettin
 
 Status CoordinatorCore::check_join(const Peer& peer, const wire::Join& message, const Job& job) const {
   const std::uint32_t rank = peer.hello.rank;
-  if (job.state == JobState::opening || job.state == JobState::running)
-    return {Code::invalid_argument, "job '" + job.name + "' runs already with " + std::to_string(job.taken) + " of " +
-                                        std::to_string(job.world_size) + " ranks; use another job id"};
   if (message.world_size != job.world_size) {
     const auto first = std::find_if(job.seats.begin(), job.seats.end(),
                                     [](const Seat& seat) { return seat.state == Seat::State::taken; });
@@ -102,11 +103,19 @@ Status CoordinatorCore::check_join(const Peer& peer, const wire::Join& message, 
                                 std::to_string(message.world_size) + ", rank " + std::to_string(first->worker.rank) +
                                 " has " + std::to_string(job.world_size)};
   }
-  const Seat& seat = job.seats[rank];
-  if (seat.state == Seat::State::taken)
-    return {Code::invalid_argument, seat.text() + " of job '" + job.name + "' is there already; " + message.host +
-                                        " at " + peer.address + " asks to be the same rank: give every worker its own"};
   return check_settings(rank, message.settings, job);
+}
+
+Seat CoordinatorCore::seat_of(const Peer& peer, const wire::Join& message) {
+  Seat seat;
+  seat.state = Seat::State::taken;
+  seat.peer = peer.id;
+  seat.worker = {peer.hello.rank, peer.hello.incarnation, message.host.substr(0, kMaxHostBytes),
+                 message.address.substr(0, kMaxAddressBytes)};
+  seat.address = peer.address;
+  seat.asked = message.settings;
+  seat.launched_as = peer.hello.rank;
+  return seat;
 }
 
 void CoordinatorCore::on_join(Peer& peer, const wire::Join& message, Turn& turn) {
@@ -118,20 +127,13 @@ void CoordinatorCore::on_join(Peer& peer, const wire::Join& message, Turn& turn)
                                                "worlds 1 to " + std::to_string(wire::kMaxRanks)},
                   turn);
   auto found = jobs_.find(peer.hello.job);
-  if (found != jobs_.end() && found->second->state == JobState::failed) {
-    forget(*found->second, "a new job of the same name begins", turn);
-    found = jobs_.end();
-  }
-  if (found != jobs_.end() && found->second->left > 0) {  // it ends: its workers go one by one
-    peer.parked = message;
-    peer.parked_until = turn.now + options_.formation_timeout;
-    return arm(peer.parked_until);
-  }
+  if (found != jobs_.end() && found->second->state != JobState::forming)
+    return apply(peer, message, *found->second, turn);
   if (found == jobs_.end()) {
     found = jobs_.emplace(peer.hello.job, std::make_unique<Job>()).first;
     Job& made = *found->second;
     made.name = peer.hello.job;
-    made.world_size = world_size;
+    made.world_size = made.first_size = world_size;
     made.seats.resize(world_size);
     made.since = turn.now;
     made.deadline = turn.now + options_.formation_timeout;
@@ -144,14 +146,12 @@ void CoordinatorCore::on_join(Peer& peer, const wire::Join& message, Turn& turn)
     if (job.state == JobState::forming) job.last_error = wrong.text();
     return refuse(peer, wrong, turn);
   }
-  Seat& seat = job.seats[rank];
-  seat = Seat{Seat::State::taken,
-              peer.id,
-              {rank, peer.hello.incarnation, message.host.substr(0, kMaxHostBytes),
-               message.address.substr(0, kMaxAddressBytes)},
-              peer.address,
-              message.settings,
-              false};
+  if (const Seat& seat = job.seats[rank]; seat.state == Seat::State::taken) {
+    if (is_older(peer, message, seat, job, turn)) return;
+    park(peer, message, turn);
+    return contest(peer, seat, job, turn);
+  }
+  job.seats[rank] = seat_of(peer, message);
   ++job.taken;
   peer.job = &job;
   // The least patient worker's limit is the job's: without that worker there is no job.
@@ -176,28 +176,47 @@ std::vector<PeerId> CoordinatorCore::pool_reducers() const {
 }
 
 // Of a job in direct mode, or one that falls back, by rank; 0 where it has not registered.
-std::vector<PeerId> CoordinatorCore::own_reducers(const Job& job) const {
-  std::vector<PeerId> reducers(job.world_size);
+std::vector<PeerId> CoordinatorCore::own_reducers(const Job& job, const std::vector<Seat>& seats) const {
+  std::map<Incarnation, PeerId> of_worker;
   for (const auto& [id, peer] : peers_)
-    if (peer.reducer && !peer.draining && peer.reducer->job == job.name && peer.reducer->rank < job.world_size)
-      reducers[peer.reducer->rank] = id;
+    if (peer.reducer && !peer.draining && peer.reducer->job == job.name) of_worker[peer.reducer->worker] = id;
+  std::vector<PeerId> reducers;
+  for (const Seat& seat : seats) {
+    const auto own = of_worker.find(seat.worker.incarnation);
+    reducers.push_back(own == of_worker.end() ? PeerId() : own->second);
+  }
   return reducers;
+}
+
+const Seat* CoordinatorCore::owner_of(const Job& job, const Peer& reducer) const {
+  const auto owner = std::find_if(job.seats.begin(), job.seats.end(), [&](const Seat& seat) {
+    return seat.worker.incarnation == reducer.reducer->worker && seat.state != Seat::State::empty;
+  });
+  return owner == job.seats.end() || reducer.reducer->job != job.name ? nullptr : &*owner;
+}
+
+std::optional<std::vector<PeerId>> CoordinatorCore::reducers_for(const Job& job, const wire::JobSettings& settings,
+                                                                 const std::vector<Seat>& seats) const {
+  if (settings.mode == wire::Mode::ring) return std::vector<PeerId>();
+  std::vector<PeerId> own = own_reducers(job, seats);
+  const auto missing = std::count(own.begin(), own.end(), PeerId());
+  if (settings.mode == wire::Mode::direct) return missing == 0 ? std::optional(std::move(own)) : std::nullopt;
+  std::vector<PeerId> pool = pool_reducers();
+  const bool goes_on = job.began != Epoch();  // it may have lost some already
+  if (!pool.empty() && (goes_on || pool.size() >= options_.min_reducers)) return pool;
+  // A job that has fallen back goes on with what its workers have brought.
+  std::erase(own, PeerId());
+  const bool may = goes_on && settings.fallback == wire::Fallback::direct;
+  return may && pool.empty() && !own.empty() ? std::optional(std::move(own)) : std::nullopt;
 }
 
 void CoordinatorCore::open_if_complete(Job& job, Turn& turn) {
   if (job.taken < job.world_size) return;
-  switch (choose_settings(job).mode) {
-    case wire::Mode::ring:
-      break;
-    case wire::Mode::direct:
-      job.reducers = own_reducers(job);
-      if (std::count(job.reducers.begin(), job.reducers.end(), PeerId()) == 0) break;
-      return job.reducers.clear();
-    default:
-      job.reducers = pool_reducers();
-      if (!job.reducers.empty() && job.reducers.size() >= options_.min_reducers) break;
-      return job.reducers.clear();
-  }
+  const wire::JobSettings settings = choose_settings(job);
+  std::optional<std::vector<PeerId>> reducers = reducers_for(job, settings, job.seats);
+  if (!reducers) return;
+  job.record.settings = settings;
+  job.reducers = std::move(*reducers);
   open(job, turn);
 }
 
@@ -208,8 +227,7 @@ void CoordinatorCore::open(Job& job, Turn& turn) {
   job.limit = seconds_text(options_.formation_timeout) + " (formation_timeout)";
   arm(job.deadline);
   wire::EpochRecord& record = job.record;
-  record.epoch = Epoch(options_.term, 1);
-  record.settings = choose_settings(job);
+  job.began = record.epoch = Epoch(options_.term, ++job.epochs);
   record.lane_nonce = options_.seed;
   ++nonces_;  // one life never gives two jobs the same nonce
   for (std::size_t i = 0; i < sizeof nonces_; ++i)
@@ -232,6 +250,7 @@ void CoordinatorCore::open(Job& job, Turn& turn) {
 
 void CoordinatorCore::joined(Job& job, Turn& turn) {
   job.told = true;
+  next_is_told(job);
   send_workers(job, wire::Joined{job.record}, turn);
 }
 
@@ -249,7 +268,7 @@ void CoordinatorCore::run_if_ready(Job& job, Turn& turn) {
   job.since = turn.now;
   job.deadline = kNever;
   ++changes_;
-  ++counters_.jobs_formed;
+  if (job.record.stayed == 0) ++counters_.jobs_formed;
   const wire::JobSettings& s = job.record.settings;
   note(log::Level::info,
        "job '" + job.name + "' runs: " + std::to_string(job.world_size) + " workers, " +
@@ -258,6 +277,7 @@ void CoordinatorCore::run_if_ready(Job& job, Turn& turn) {
        turn);
   recruit(job, turn);  // that came while it was opening
   change_if_due(job, turn);
+  arm(turn.now);  // some may ask for the next membership already
 }
 
 Status CoordinatorCore::formation_timeout(const Job& job) const {
@@ -272,7 +292,7 @@ Status CoordinatorCore::formation_timeout(const Job& job) const {
                                  std::to_string(job.world_size) + " workers have not joined" + limit + ": " +
                                  ranks_text(missing) + before};
     if (choose_settings(job).mode == wire::Mode::direct) {
-      const std::vector<PeerId> own = own_reducers(job);
+      const std::vector<PeerId> own = own_reducers(job, job.seats);
       for (std::uint32_t rank = 0; rank < job.world_size; ++rank)
         if (own[rank] == PeerId()) missing.push_back(rank);
       return {Code::timeout, "job '" + job.name + "' in direct mode: the reducers of " + ranks_text(missing) +

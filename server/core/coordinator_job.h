@@ -40,8 +40,11 @@ struct Seat {
   std::string address;
   wire::JobSettings asked;
   bool ready = false;
-  bool cannot_bring = false;  // a reducer, where the job falls back
-  bool needed = false;        // it has left, and an epoch began with it: others may wait for what it contributes again
+  bool cannot_bring = false;           // a reducer, where the job falls back
+  std::uint32_t launched_as = 0;       // the rank that it was started with
+  std::optional<wire::Resume> resume;  // it waits for the next membership,
+  TimeNs resume_until = kNever;        // at most so long
+  bool needed = false;  // it has left, and an epoch began with it: others may wait for what it contributes again
   std::string text() const {
     return "rank " + std::to_string(worker.rank) + " (" + worker.host + " at " + address + ")";
   }
@@ -107,6 +110,7 @@ struct Job {
   std::string name;
   JobState state = JobState::forming;
   std::uint32_t world_size = 0;
+  std::uint32_t first_size = 0;  // of its first membership
   TimeNs since = 0;
   std::string limit;                  // forming: the limit behind the deadline, as people read it
   TimeNs deadline = kNever;           // forming, opening: then it fails. failed: then its reducers are told to close it
@@ -126,11 +130,12 @@ struct Job {
   std::map<PeerId, Recruit> recruits;
   std::set<PeerId> coming;  // recruits that have become reducers since the last Commit: the workers keep their lanes
   std::map<Incarnation, Barred> barred;
-  std::set<PeerId> brought;        // reducers of its workers that it has used
   std::set<PeerId> bringing;       // workers that were asked to bring a reducer,
   TimeNs bring_deadline = kNever;  // at most until then
   std::vector<PeerId> parting;     // reducers that drain: they are told when an epoch without them has begun
-  std::uint32_t epochs = 1;        // numbers given out, also those that nobody entered
+  std::uint32_t epochs = 0;        // numbers given out, also those that nobody entered
+  Epoch began;                     // with this one the membership began
+  std::size_t applicants = 0;      // that its workers have been told of
   std::optional<Change> change;
   std::set<PeerId> lingering;  // workers that have left, and stay for what others may need of them
 };

@@ -19,6 +19,8 @@ void CoordinatorCore::on_leave(Peer& peer, const wire::Leave& message, Turn& tur
   peer.gone = true;
   peer.parked.reset();
   peer.parked_until = kNever;
+  peer.contests = PeerId();
+  arm(turn.now);  // the members hear that it waits no more
   if (!peer.job) return;
   Job& job = *std::exchange(peer.job, nullptr);
   const std::uint32_t rank = peer.hello.rank;
@@ -30,6 +32,7 @@ void CoordinatorCore::on_leave(Peer& peer, const wire::Leave& message, Turn& tur
     return forget_if_empty(job, turn);
   }
   seat.state = Seat::State::left;
+  seat.resume.reset();
   seat.ready = true;  // nobody waits for its lanes
   ++job.left;
   if (job.state == JobState::running) {
@@ -47,6 +50,7 @@ void CoordinatorCore::on_leave(Peer& peer, const wire::Leave& message, Turn& tur
   for (const std::uint16_t id : open) close_member(job, id, rank, id == 0 ? message.calls : 0, turn);
   run_if_ready(job, turn);
   if (job.taken > 0) own_leaves(job, rank, turn);
+  arm(turn.now);
   forget_if_empty(job, turn);
 }
 
@@ -58,11 +62,14 @@ void CoordinatorCore::worker_gone(Job& job, std::uint32_t rank, const Status& wh
     return forget_if_empty(job, turn);
   }
   seat.state = Seat::State::lost;
+  seat.resume.reset();
+  arm(turn.now);  // those that are left may have waited for it to resume
   if (job.state == JobState::failed) return forget_if_empty(job, turn);
   fail_job(job, {Code::peer_lost, seat.text() + " is lost: " + why.text()}, {rank}, turn);
 }
 
 void CoordinatorCore::fail_job(Job& job, const Status& why, std::vector<std::uint32_t> ranks, Turn& turn) {
+  if (job.state == JobState::opening && !job.told) let_newcomers_wait(job);
   job.state = JobState::failed;
   job.since = turn.now;
   job.failure = why;
@@ -72,6 +79,7 @@ void CoordinatorCore::fail_job(Job& job, const Status& why, std::vector<std::uin
   job.deadline = turn.now + kFailedJobLinger;
   arm(job.deadline);
   job.creations.clear();
+  fail_resume(job, why, turn);
   dismiss_all(job, why.text(), turn);
   release_lingering(job, why.text(), turn);
   for (auto& [id, communicator] : job.communicators) communicator.waiting.clear();
@@ -96,11 +104,14 @@ void CoordinatorCore::fail_formation(Job& job, const Status& why, Turn& turn) {
   forget(job, why.text(), turn);
 }
 
+// Who has been in the job before stays in it, and may try again.
+void CoordinatorCore::give_up_opening(Job& job, const Status& why, Turn& turn) {
+  if (job.record.stayed > 0) return fail_job(job, why, {}, turn);
+  fail_formation(job, why, turn);
+}
+
 void CoordinatorCore::close_at_reducers(Job& job, const std::string& reason, Turn& turn) {
   send_reducers(job, wire::CloseJob{job.name, reason}, turn);
-  job.brought.insert(job.reducers.begin(), job.reducers.end());
-  for (const PeerId id : job.brought)  // a worker's own has had its one job
-    if (Peer* peer = find(id); peer && !peer->of_pool()) peer->draining = true;
   job.reducers.clear();
 }
 
@@ -112,6 +123,8 @@ void CoordinatorCore::forget(Job& job, const std::string& reason, Turn& turn) {
   close_at_reducers(job, reason, turn);
   dismiss_all(job, reason, turn);
   release_lingering(job, reason, turn);
+  for (auto& [id, peer] : peers_)  // a worker's own reducer has had its one job
+    if (peer.reducer && !peer.of_pool() && owner_of(job, peer)) peer.draining = true;
   for (const Seat& seat : job.seats) {
     if (seat.state != Seat::State::taken) continue;
     Peer* peer = find(seat.peer);
@@ -134,6 +147,7 @@ void CoordinatorCore::forget(Job& job, const std::string& reason, Turn& turn) {
     if (!peer) continue;
     const wire::Join join = *std::exchange(peer->parked, std::nullopt);
     peer->parked_until = kNever;
+    peer->contests = PeerId();
     on_join(*peer, join, turn);
   }
 }

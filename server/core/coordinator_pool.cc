@@ -48,7 +48,7 @@ void CoordinatorCore::on_register(Peer& peer, const wire::Register& message, Tur
                  std::to_string(kMaxShardsPerReducer) + " are allowed");
   for (const auto& [id, other] : peers_) {
     if (!other.reducer || (!other.of_pool() && other.draining)) continue;
-    if (other.reducer->name == message.name)
+    if (other.reducer->name == message.name && message.job.empty() && other.of_pool())
       return wrong("a reducer named '" + message.name + "' is registered already, from " + other.address +
                    "; the one at " + peer.address + " needs another name");
     if (other.hello.incarnation == peer.hello.incarnation)
@@ -70,6 +70,7 @@ void CoordinatorCore::on_register(Peer& peer, const wire::Register& message, Tur
     if (job->state == JobState::forming) waiting.push_back(job.get());
     recruit(*job, turn);
   }
+  arm(turn.now);  // a job may wait for it to resume
   for (Job* job : waiting) open_if_complete(*job, turn);
 }
 
@@ -106,8 +107,10 @@ void CoordinatorCore::reducer_gone(const Peer& peer, const Status& why, Turn& tu
     std::erase(job->reducers, peer.id);
     if (job->state == JobState::failed) continue;
     // A worker's own: the worker is dying, or left before the others had their results.
-    const std::uint32_t rank = peer.reducer->rank;
-    fail_job(*job, {Code::peer_lost, job->seats[rank].text() + " is lost: " + why.text()}, {rank}, turn);
+    const roster::Seat* owner = owner_of(*job, peer);
+    const std::string whose = owner ? owner->text() : who;
+    fail_job(*job, {Code::peer_lost, whose + " is lost: " + why.text()},
+             owner ? std::vector{owner->worker.rank} : std::vector<std::uint32_t>(), turn);
   }
 }
 
@@ -115,12 +118,13 @@ void CoordinatorCore::on_reserved(Peer& peer, const wire::Reserved& message, Tur
   const auto found = jobs_.find(message.job);
   if (found == jobs_.end()) return;  // it was closed while the answer was on its way
   Job& job = *found->second;
+  if (message.epoch < job.began) return;  // of an earlier membership, or an earlier job of the name
   if (job.recruits.contains(peer.id)) return on_recruit_reserved(job, peer, message, turn);
   const Status refused =
       message.code == Code::ok ? Status() : Status(message.code, reducer_text(peer.id) + ": " + message.text);
   if (message.communicator == 0) {
     if (job.state != JobState::opening || job.unreserved.erase(peer.id) == 0) return;
-    if (!refused) return fail_formation(job, refused, turn);
+    if (!refused) return give_up_opening(job, refused, turn);
     if (job.unreserved.empty()) joined(job, turn);
     return;
   }
@@ -137,7 +141,8 @@ void CoordinatorCore::on_mismatched(Peer& peer, const wire::Mismatched& message,
   Job& job = *found->second;
   const auto communicator = job.communicators.find(message.communicator);
   if (communicator == job.communicators.end() || communicator->second.failed || job.state == JobState::failed) return;
-  if (peer.reducer && job.lost_reducers.contains(peer.hello.incarnation)) return;  // of the time before
+  if (message.epoch < job.began) return;  // of the time before
+  if (peer.reducer && job.lost_reducers.contains(peer.hello.incarnation)) return;
   const bool takes_part = peer.reducer
                               ? std::find(job.reducers.begin(), job.reducers.end(), peer.id) != job.reducers.end()
                               : peer.job == &job && communicator->second.rank_of(peer.hello.rank);

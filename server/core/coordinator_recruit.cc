@@ -45,7 +45,6 @@ bool CoordinatorCore::may_recruit(const Job& job, const Peer& reducer, const Tur
 
 void CoordinatorCore::recruit(Job& job, const Peer& reducer, Turn& turn) {
   std::erase(job.parting, reducer.id);
-  if (!reducer.of_pool()) job.brought.insert(reducer.id);
   roster::Recruit& recruit = job.recruits[reducer.id];
   recruit.deadline = turn.now + kRecruitLimit;
   arm(recruit.deadline);
@@ -161,10 +160,9 @@ std::vector<PeerId> CoordinatorCore::leavers(const Job& job) const {
                                     [this](PeerId id) { return peers_.at(id).of_pool() && !peers_.at(id).draining; });
   for (const PeerId id : job.reducers) {
     const Peer& peer = peers_.at(id);
-    const bool goes =
-        peer.draining ||
-        (!peer.of_pool() && (has_pool || job.seats[peer.reducer->rank].state != roster::Seat::State::taken));
-    if (goes) going.push_back(id);
+    const roster::Seat* owner = peer.of_pool() ? nullptr : owner_of(job, peer);
+    const bool idle = !owner || owner->state != roster::Seat::State::taken;
+    if (peer.draining || (!peer.of_pool() && (has_pool || idle))) going.push_back(id);
   }
   if (going.size() == job.reducers.size()) going.clear();
   return going;

@@ -14,7 +14,7 @@ PeerId own_reducer(Story& story, std::uint32_t rank, const std::string& job = "t
   const PeerId id = story.connect(wire::Purpose::control_reducer, "", 0, ++incarnations);
   story.beating.insert(id);
   const std::string name = job + "/" + std::to_string(rank);
-  story.say(id, Register{name, name + ":7401", 1, 1u << 30, "0.1.0", job, rank});
+  story.say(id, Register{name, name + ":7401", 1, 1u << 30, "0.1.0", job, story.worker_incarnation(job, rank)});
   return id;
 }
 

@@ -33,7 +33,7 @@ struct Falling : Story {
     const PeerId id = connect(wire::Purpose::control_reducer, "", 0, ++brought_);
     beating.insert(id);
     const std::string name = "train/" + std::to_string(rank);
-    say(id, wire::Register{name, name + ":9", 1, 1u << 30, "0.1.0", "train", rank});
+    say(id, wire::Register{name, name + ":9", 1, 1u << 30, "0.1.0", "train", worker_incarnation("train", rank)});
     return id;
   }
   // It reserves, and the workers reach all that are wanted.

@@ -172,17 +172,31 @@ TEST(CoordinatorFormation, AWorkerWithoutLanesIsNamedAtTheDeadline) {
 TEST(CoordinatorFormation, LIF_04_ADuplicateRankIsRefusedAndBothAreNamed) {
   Story story;
   const PeerId first = story.worker(0, 2), second = story.worker(0, 2);
+  EXPECT_FALSE(story.is_closed(second)) << "the first may be dead";
+  story.say(first, wire::Ping{});
   EXPECT_FALSE(story.is_closed(first));
   EXPECT_TRUE(story.is_closed(second));
   EXPECT_EQ(story.last<Fail>(second).code, Code::invalid_argument);
   EXPECT_EQ(
       story.last<Fail>(second).text,
-      "rank 0 (host0:100 at 127.0.0.1:5001) of job 'train' is there already; host0:100 at 127.0.0.1:5002 asks to be "
-      "the same rank: give every worker its own");
+      "rank 0 (host0:100 at 127.0.0.1:5001) of job 'train' is there already and alive; host0:100 at 127.0.0.1:5002 "
+      "asks to be the same rank: give every worker its own, or use another job id");
   // When the first is gone, its place is free.
   story.cut(first);
   EXPECT_EQ(story.state(), "none");
   EXPECT_FALSE(story.is_closed(story.worker(0, 2)));
+}
+
+TEST(CoordinatorFormation, FLT_05_AProcessThatIsStartedAgainTakesThePlaceOfOneThatDoesNotAnswer) {
+  Story story;
+  story.reducer("r0");
+  const PeerId first = story.worker(0, 2), second = story.worker(0, 2);
+  story.pass(1100 * kMillisecond);
+  EXPECT_TRUE(story.is_closed(first));
+  EXPECT_EQ(story.last<Fail>(first).code, Code::stale);
+  EXPECT_FALSE(story.is_closed(second));
+  story.worker(1, 2);
+  EXPECT_EQ(story.state(), "opening");
 }
 
 TEST(CoordinatorFormation, OnlyThePlaceOfALostMemberBecomesFree) {
@@ -249,12 +263,13 @@ TEST(CoordinatorFormation, ARefusedReservationEndsItForAllWithTheReducersText) {
   EXPECT_FALSE(story.is_closed(r1));
 }
 
-TEST(CoordinatorFormation, ARunningJobTakesNobodyIn) {
+TEST(CoordinatorFormation, ARunningJobTakesNoMoreThanItsLimit) {
   Story story;
   story.running(2, {story.reducer("r0")});
-  const PeerId third = story.worker(1, 2);
+  const PeerId third = story.worker(2, 3);
   EXPECT_EQ(story.last<Fail>(third).code, Code::invalid_argument);
-  EXPECT_EQ(story.last<Fail>(third).text, "job 'train' runs already with 2 of 2 ranks; use another job id");
+  EXPECT_EQ(story.last<Fail>(third).text,
+            "job 'train' runs already with 2 ranks, and takes 2 (max_workers); use another job id");
   EXPECT_EQ(story.state(), "running");
 }
 

@@ -35,8 +35,13 @@ class Story {
     deliver();
     return id;
   }
-  void say(PeerId peer, const wire::Message& message) {
+  // Where the message has an epoch that is not given, it is the one that the peer was told last.
+  void say(PeerId peer, wire::Message message) {
     if (closed.contains(peer)) return;
+    if (auto* reserved = std::get_if<wire::Reserved>(&message); reserved && reserved->epoch == Epoch())
+      reserved->epoch = epochs_[{peer, reserved->job}];
+    if (auto* differ = std::get_if<wire::Mismatched>(&message); differ && differ->epoch == Epoch())
+      differ->epoch = epochs_[{peer, differ->job}];
     core.on_message(peer, message, now, effects_);
     deliver();
   }
@@ -66,10 +71,16 @@ class Story {
   }
   PeerId worker(std::uint32_t rank, std::uint32_t world_size, wire::JobSettings settings = {},
                 const std::string& job = "train") {
-    const PeerId id = connect(wire::Purpose::control_worker, job, rank, ++incarnations_);
+    ++lives_[{job, rank}];
+    const PeerId id = connect(wire::Purpose::control_worker, job, rank, worker_incarnation(job, rank));
     beating.insert(id);
     say(id, wire::Join{world_size, "host" + std::to_string(rank) + ":100", "0.1.0", settings, 0});
     return id;
+  }
+  // Of the newest process of that rank, or of the one to come first.
+  Incarnation worker_incarnation(const std::string& job, std::uint32_t rank) const {
+    const auto lives = lives_.find({job, rank});
+    return 10000 + rank + 1000 * (lives == lives_.end() ? 1 : lives->second);
   }
   // A job of n workers that runs on the reducers there are.
   std::vector<PeerId> running(std::uint32_t n, const std::vector<PeerId>& reducers, const std::string& job = "train") {
@@ -131,6 +142,9 @@ class Story {
       for (const PeerId to : send.to) {
         EXPECT_FALSE(closed.contains(to)) << "sent to peer " << to.value << ", which is gone";
         inbox[to].push_back(send.message);
+        if (const auto* open = std::get_if<wire::OpenJob>(&send.message)) epochs_[{to, open->job}] = open->record.epoch;
+        if (const auto* joined = std::get_if<wire::Joined>(&send.message))
+          epochs_[{to, "train"}] = epochs_[{to, "a"}] = joined->record.epoch;
       }
     for (const PeerId id : effects_.closes) EXPECT_TRUE(closed.insert(id).second) << "closed twice: " << id.value;
     for (const auto& note : effects_.notes) notes.push_back(note.text);
@@ -138,6 +152,8 @@ class Story {
   }
 
   CoordinatorEffects effects_;
+  std::map<std::pair<PeerId, std::string>, Epoch> epochs_;
+  std::map<std::pair<std::string, std::uint32_t>, std::uint64_t> lives_;  // processes of that rank so far
   std::uint64_t peers_ = 0;
   Incarnation incarnations_ = 100;
 };

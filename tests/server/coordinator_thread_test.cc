@@ -18,6 +18,7 @@ constexpr DurationNs kPatience = 20 * kSecond;
 class Members {
  public:
   struct Member {
+    Epoch epoch;  // of the job that was opened
     std::shared_ptr<void> dialing;
     std::shared_ptr<control::Connection> connection;
     std::map<std::string, std::vector<wire::Message>> inbox;  // by type
@@ -74,8 +75,9 @@ class Members {
     Member& member =
         add(wire::Purpose::control_reducer, 0, wire::Register{name, "127.0.0.1:7401", 2, 1 << 30, "0.1.0"});
     member.on_message = [](Member& self, const wire::Message& message) {
+      if (const auto* job = std::get_if<wire::OpenJob>(&message)) self.epoch = job->record.epoch;
       if (const auto* open = std::get_if<wire::OpenCommunicator>(&message))
-        self.connection->send(wire::Reserved{open->job, open->communicator, 4096, Code::ok, ""});
+        self.connection->send(wire::Reserved{open->job, open->communicator, 4096, Code::ok, "", self.epoch});
     };
     return member;
   }

@@ -59,8 +59,8 @@ class RepeatingTransport final : public transport::Transport {
 
 const char* fault_name(Fault fault) {
   constexpr const char* kNames[kFaultCount] = {
-      "none",      "slow_rank",     "stalls",         "kill_worker", "kill_reducer", "cut_lane",     "mismatch",
-      "duplicate", "silent_worker", "refused_memory", "absent_rank", "add_reducer",  "drain_reducer"};
+      "none",      "slow_rank",     "stalls",         "kill_worker", "kill_reducer", "cut_lane",      "mismatch",
+      "duplicate", "silent_worker", "refused_memory", "absent_rank", "add_reducer",  "drain_reducer", "lose_worker"};
   return kNames[static_cast<int>(fault)];
 }
 
@@ -85,7 +85,7 @@ void World::say(const std::string& what) const {
 }
 
 void World::build() {
-  world_size_ = static_cast<std::uint32_t>(random_.between(1, 5));
+  world_size_ = static_cast<std::uint32_t>(random_.between(fault_ == Fault::lose_worker ? 2 : 1, 5));
   settings_.chunk_bytes = 4096;
   settings_.window = static_cast<std::uint16_t>(random_.between(1, 4));
   settings_.small_window = static_cast<std::uint16_t>(random_.between(1, 4));
@@ -93,52 +93,66 @@ void World::build() {
   settings_.mode = random_.chance(30) ? wire::Mode::ring : wire::Mode::server;
   settings_.ring_order = random_.chance(50) ? wire::RingOrder::ring : wire::RingOrder::rank;
   settings_.fallback = random_.chance(50) ? wire::Fallback::none : wire::Fallback::direct;
+  if (fault_ == Fault::lose_worker) settings_.min_workers = 1;
   one_cannot_bring_ = random_.chance(20);
   Delay weather;
   weather.most_ns = static_cast<DurationNs>(random_.between(6, 400)) * kMicrosecond;
   weather.per_kib_ns = static_cast<DurationNs>(random_.below(3000));
   net_.set_default_delay(weather);
-  if (world_size_ > 1 && random_.chance(50)) {
-    for (std::uint32_t rank = 0; rank < world_size_; ++rank)
-      if (random_.chance(60)) sub_.push_back(rank);
-    if (sub_.size() > 1 && random_.chance(50)) std::swap(sub_.front(), sub_.back());  // ranks in another order
-  }
   const bool changes = fault_ == Fault::add_reducer || fault_ == Fault::drain_reducer;
   const bool recovers = changes || (fault_ == Fault::kill_reducer && random_.chance(80));
-  script_ = draw_script(random_, recovers ? random_.between(5, 25) : random_.between(1, 10), world_size_,
-                        sub_.empty() ? 1 : 2, sub_.size(), settings_.chunk_bytes);
-  const std::uint64_t ring_percent = settings_.mode == wire::Mode::ring ? 100 : random_.chance(50) ? 0 : 40;
-  for (PlannedCall& planned : script_)
-    if (wire::is_exchange(planned.call.kind))
-      peer_lanes_ = true;
-    else if (random_.chance(ring_percent))
-      planned.call.via = wire::Via::ring, rings_ = peer_lanes_ = true;
+  ring_percent_ = settings_.mode == wire::Mode::ring ? 100 : random_.chance(50) ? 0 : 40;
+  Membership& first = memberships_.emplace_back();
+  first.size = world_size_;
+  draw_calls(first, recovers || fault_ == Fault::lose_worker ? random_.between(5, 25) : random_.between(1, 10));
   coverage_.add(settings_.mode == wire::Mode::ring ? "jobs in ring mode"
                 : rings_                           ? "jobs in both modes"
                                                    : "jobs in server mode");
   victim_ = static_cast<std::uint32_t>(random_.below(world_size_));
-  bad_call_ = random_.below(script_.size());
+  bad_call_ = random_.below(first.script.size());
 
   const std::size_t reducers = random_.between(recovers && !changes ? 2 : 1, 3), shards = random_.between(1, 2);
   while (reducers_.size() < reducers) build_reducer(shards);
-  for (std::uint32_t rank = 0; rank < world_size_; ++rank) {
-    auto worker = std::make_unique<Worker>();
-    worker->rank = rank;
-    worker->peer = PeerId(100 + rank);
-    worker->agent = std::make_unique<client::ProgressAgent>([this] { return net_.now(); }, reports(*worker));
-    worker->endpoint = net_.make_endpoint(*worker->agent, "worker" + std::to_string(rank));
-    transport::Transport* transport = worker->endpoint.get();
-    if (fault_ == Fault::duplicate && rank == victim_) {
-      worker->repeating = std::make_unique<RepeatingTransport>(*transport, random_.below(12), fault_done_);
-      transport = worker->repeating.get();
-    }
-    worker->agent->use(*transport);
-    worker->endpoint->on_wake([this, p = worker.get()] { run_agent(*p); });
-    workers_.push_back(std::move(worker));
-  }
+  for (std::uint32_t rank = 0; rank < world_size_; ++rank) build_worker(rank, 5000 + rank);
   // Where one lags behind, the others have completed calls that it needs them for again.
   if (recovers && random_.chance(50))
     net_.set_wake_delay(workers_[victim_]->endpoint->id(), 100 * kMicrosecond, 3 * kMillisecond);
+}
+
+// The second communicator and the calls.
+void World::draw_calls(Membership& membership, std::size_t calls) {
+  std::vector<std::uint32_t>& sub = membership.sub;
+  if (membership.size > 1 && random_.chance(50)) {
+    for (std::uint32_t rank = 0; rank < membership.size; ++rank)
+      if (random_.chance(60)) sub.push_back(rank);
+    if (sub.size() > 1 && random_.chance(50)) std::swap(sub.front(), sub.back());  // ranks in another order
+  }
+  membership.script =
+      draw_script(random_, calls, membership.size, sub.empty() ? 1 : 2, sub.size(), settings_.chunk_bytes);
+  for (PlannedCall& planned : membership.script)
+    if (wire::is_exchange(planned.call.kind))
+      peer_lanes_ = true;
+    else if (random_.chance(ring_percent_))
+      planned.call.via = wire::Via::ring, rings_ = peer_lanes_ = true;
+}
+
+World::Worker& World::build_worker(std::uint32_t launched_as, Incarnation incarnation) {
+  auto worker = std::make_unique<Worker>();
+  worker->launched_as = worker->rank = launched_as;
+  worker->incarnation = incarnation;
+  worker->in = &memberships_.front();
+  worker->peer = PeerId(100 + workers_.size());
+  worker->agent = std::make_unique<client::ProgressAgent>([this] { return net_.now(); }, reports(*worker));
+  worker->endpoint = net_.make_endpoint(*worker->agent, "worker" + std::to_string(workers_.size()));
+  transport::Transport* transport = worker->endpoint.get();
+  if (fault_ == Fault::duplicate && launched_as == victim_) {
+    worker->repeating = std::make_unique<RepeatingTransport>(*transport, random_.below(12), fault_done_);
+    transport = worker->repeating.get();
+  }
+  worker->agent->use(*transport);
+  worker->endpoint->on_wake([this, p = worker.get()] { run_agent(*p); });
+  workers_.push_back(std::move(worker));
+  return *workers_.back();
 }
 
 World::ReducerProcess& World::build_reducer(std::size_t shards) {
@@ -147,8 +161,8 @@ World::ReducerProcess& World::build_reducer(std::size_t shards) {
   reducer->peer = PeerId(1000 + reducer->index);
   reducer->shards.resize(shards);
   for (Shard& shard : reducer->shards) {
-    auto report = [this, p = reducer.get()](const std::string& job, CommunicatorId id, Sequence sequence) {
-      to_coordinator(p->to_coordinator, p->peer, wire::Mismatched{job, id.value, sequence});
+    auto report = [this, p = reducer.get()](const wire::Mismatched& differ) {
+      to_coordinator(p->to_coordinator, p->peer, differ);
     };
     shard.agent = std::make_unique<server::ShardAgent>([this] { return net_.now(); }, report, 5 * kMillisecond);
     shard.endpoint = net_.make_endpoint(*shard.agent, "reducer" + std::to_string(reducer->index));
@@ -184,14 +198,15 @@ void World::run_agent(ReducerProcess& reducer, Shard& shard) {
   net_.at(due, [this, &reducer, &shard] { run_agent(reducer, shard); });
 }
 
-void World::fill_tensors(const PlannedCall& planned, std::uint32_t rank, Submitted& submitted,
-                         client::Call& call) const {
+void World::fill_tensors(Submitted& submitted, client::Call& call) const {
+  const PlannedCall& planned = submitted.plan();
+  const std::uint32_t rank = submitted.rank_in_group();
   const std::size_t element = dtype_bytes(planned.call.dtype);
   std::byte* in = submitted.input.data();
   std::byte* out = planned.in_place ? in : submitted.output.data();
-  if (wire::is_exchange(planned.call.kind)) return fill_exchange(planned, rank, in, out, call);
+  if (wire::is_exchange(planned.call.kind)) return fill_exchange(submitted, in, out, call);
   if (wire::has_parts(planned.call.kind)) {
-    const std::uint32_t members = members_of(planned.group);
+    const std::uint32_t members = submitted.members();
     const std::size_t own = part_of(planned, members, rank).first;
     const bool scatters = planned.call.kind == wire::Kind::reduce_scatter;
     const std::vector<std::uint64_t>& parts = planned.call.parts;
@@ -208,9 +223,9 @@ void World::fill_tensors(const PlannedCall& planned, std::uint32_t rank, Submitt
   }
 }
 
-void World::fill_exchange(const PlannedCall& planned, std::uint32_t rank, const std::byte* in, std::byte* out,
-                          client::Call& call) const {
-  const std::uint32_t members = members_of(planned.group);
+void World::fill_exchange(const Submitted& submitted, const std::byte* in, std::byte* out, client::Call& call) const {
+  const PlannedCall& planned = submitted.plan();
+  const std::uint32_t rank = submitted.rank_in_group(), members = submitted.members();
   std::vector<std::uint64_t> sends, receives;
   client::ExchangeArguments given;
   given.input = in;
@@ -244,11 +259,12 @@ void World::fill_exchange(const PlannedCall& planned, std::uint32_t rank, const 
 
 // The next call of the script that is this worker's business.
 std::size_t World::next_of(const Worker& worker) const {
+  const Membership& in = *worker.in;
   std::size_t next = worker.next;
-  for (; next < script_.size(); ++next) {
-    const std::size_t group = script_[next].group;
-    const bool member = group == 0 || std::find(sub_.begin(), sub_.end(), worker.rank) != sub_.end();
-    if (member && script_[next].takes_part(rank_in(group, worker.rank), members_of(group))) break;
+  for (; next < in.script.size(); ++next) {
+    const std::size_t group = in.script[next].group;
+    if (in.has(group, worker.rank) && in.script[next].takes_part(in.rank_in(group, worker.rank), in.members_of(group)))
+      break;
   }
   return next;
 }
@@ -257,19 +273,21 @@ void World::submit_next(Worker& worker) {
   worker.next = next_of(worker);
   if (fault_ == Fault::absent_rank && worker.rank == victim_ && worker.next >= bad_call_ && world_size_ > 1) {
     fault_done_ = true;
-    worker.next = script_.size();
+    worker.next = worker.in->script.size();
   }
-  if (!worker.alive || worker.next == script_.size()) return;
-  const PlannedCall& planned = script_[worker.next];
+  if (!worker.alive) return;
+  if (worker.next == worker.in->script.size()) return admit_at_the_end(worker);
+  const PlannedCall& planned = worker.in->script[worker.next];
   if (!worker.group_open[planned.group]) return;  // goes on when it is created
   auto owned = std::make_unique<Submitted>();
   Submitted& submitted = *owned;
+  submitted.of = worker.in;
+  submitted.rank = worker.rank;
   submitted.planned = worker.next++;
-  submitted.input = input_of(planned, rank_in(planned.group, worker.rank));
+  submitted.input = input_of(planned, submitted.rank_in_group());
   const bool exchange = wire::is_exchange(planned.call.kind);
   if (exchange)
-    submitted.output.resize(
-        expected_of(planned, members_of(planned.group), rank_in(planned.group, worker.rank), settings_).size());
+    submitted.output.resize(expected_of(planned, submitted.members(), submitted.rank_in_group(), settings_).size());
   else if (!planned.in_place)
     submitted.output.resize(submitted.input.size());
   submitted.before = submitted.input;
@@ -293,25 +311,27 @@ void World::submit_next(Worker& worker) {
   call->submitted = net_.now();
   call->timeout = (fault_ == Fault::absent_rank ? 2 : 60) * kSecond;
   call->deadline = net_.now() + call->timeout;
-  fill_tensors(planned, rank_in(planned.group, worker.rank), submitted, *call);
+  fill_tensors(submitted, *call);
   call->on_complete([this, &worker, &submitted](const Status& status) { on_end(worker, submitted, status); });
   submitted.call = call;
   worker.calls.push_back(std::move(owned));
   worker.agent->submit(CommunicatorId(worker.group_ids[planned.group]), call);
   run_agent(worker);
-  if (planned.wait_for_it) return;
-  net_.at(net_.now() + static_cast<DurationNs>(random_.below(300)) * kMicrosecond,
-          [this, &worker] { submit_next(worker); });
+  if (!planned.wait_for_it) submit_later(worker);
+}
+
+void World::submit_later(Worker& worker) {
+  net_.at(net_.now() + static_cast<DurationNs>(random_.below(300)) * kMicrosecond, [this, &worker, in = worker.in] {
+    if (worker.in == in) submit_next(worker);
+  });
 }
 
 bool World::finished() const {
   for (const auto& worker : workers_) {
     if (!worker->alive || worker->silent) continue;
-    if (!worker->joined && worker->join_error.ok()) return false;
-    if (!worker->join_error.ok()) continue;
-    if (next_of(*worker) != script_.size()) return false;
-    for (const auto& submitted : worker->calls)
-      if (!submitted->call->done()) return false;
+    if (!worker->joined && worker->join_error.ok() && worker->incarnation < 6000) return false;
+    if (!worker->join_error.ok() || !worker->joined) continue;
+    if (!through(*worker)) return false;
   }
   return true;
 }

@@ -17,19 +17,24 @@ bool same(const std::vector<std::byte>& left, const std::vector<std::byte>& righ
 
 }  // namespace
 
-std::uint32_t World::members_of(std::size_t group) const {
-  return group == 0 ? world_size_ : static_cast<std::uint32_t>(sub_.size());
+std::uint32_t World::Membership::members_of(std::size_t group) const {
+  return group == 0 ? size : static_cast<std::uint32_t>(sub.size());
 }
 
-std::uint32_t World::rank_in(std::size_t group, std::uint32_t world_rank) const {
+std::uint32_t World::Membership::rank_in(std::size_t group, std::uint32_t world_rank) const {
   if (group == 0) return world_rank;
-  return static_cast<std::uint32_t>(std::find(sub_.begin(), sub_.end(), world_rank) - sub_.begin());
+  return static_cast<std::uint32_t>(std::find(sub.begin(), sub.end(), world_rank) - sub.begin());
+}
+
+bool World::Membership::has(std::size_t group, std::uint32_t world_rank) const {
+  return group == 0 || std::find(sub.begin(), sub.end(), world_rank) != sub.end();
 }
 
 std::string World::name_of(const Worker& worker, const Submitted& submitted) const {
-  const PlannedCall& planned = script_[submitted.planned];
-  return "rank " + std::to_string(worker.rank) + ", group " + std::to_string(planned.group) + ", call " +
-         std::to_string(submitted.call->sequence) + " (" + planned.call.to_string() + ")";
+  const PlannedCall& planned = submitted.plan();
+  return "rank " + std::to_string(submitted.rank) + (worker.incarnation < 6000 ? "" : " (started again)") + ", group " +
+         std::to_string(planned.group) + ", call " + std::to_string(submitted.call->sequence) + " (" +
+         planned.call.to_string() + ")";
 }
 
 void World::on_end(Worker& worker, Submitted& submitted, const Status& status) {
@@ -43,20 +48,23 @@ void World::on_end(Worker& worker, Submitted& submitted, const Status& status) {
     std::fill(submitted.input.begin(), submitted.input.end(), std::byte{0xEE});
     std::fill(submitted.output.begin(), submitted.output.end(), std::byte{0xEE});
   }
-  if (status.ok() && !worker.closed[script_[submitted.planned].group].ok())
+  if (status.ok() && submitted.of == worker.in && !worker.closed[submitted.plan().group].ok())
     throw Broken("error", name_of(worker, submitted) + " completed after its communicator was closed");
   leave_early(worker);
-  if (script_[submitted.planned].wait_for_it)
-    net_.at(net_.now() + static_cast<DurationNs>(random_.below(300)) * kMicrosecond,
-            [this, &worker] { submit_next(worker); });
+  if (submitted.of != worker.in) return;
+  if (submitted.plan().wait_for_it) submit_later(worker);
+  admit_at_the_end(worker);
 }
 
-bool World::error_is_right(const Status& status, const PlannedCall& planned) const {
+bool World::error_is_right(const Status& status, const Submitted& submitted) const {
+  const PlannedCall& planned = submitted.plan();
   switch (fault_) {
     case Fault::kill_worker:
     case Fault::silent_worker:
       return status.code() == Code::peer_lost &&
              status.text().find("rank " + std::to_string(victim_)) != std::string::npos;
+    case Fault::lose_worker:  // and perhaps reducers; what was never created is closed by the change
+      return status.code() == Code::peer_lost || (!recoverable_ && status.code() == Code::reducer_lost);
     case Fault::kill_reducer:
       return !recoverable_ && status.code() == Code::reducer_lost;
     case Fault::cut_lane:  // of a shard, or between workers
@@ -67,8 +75,8 @@ bool World::error_is_right(const Status& status, const PlannedCall& planned) con
     case Fault::absent_rank:
       return status.code() == Code::timeout;
     case Fault::mismatch:
-      return status.code() == Code::mismatch && planned.group == script_[bad_call_].group &&
-             (wire::is_exchange(script_[bad_call_].call.kind) ||
+      return status.code() == Code::mismatch && planned.group == submitted.of->script[bad_call_].group &&
+             (wire::is_exchange(submitted.of->script[bad_call_].call.kind) ||
               status.text().find(" differs in ") != std::string::npos);
     default:
       return false;
@@ -76,31 +84,32 @@ bool World::error_is_right(const Status& status, const PlannedCall& planned) con
 }
 
 void World::check_call(const Worker& worker, const Submitted& submitted) const {
-  const PlannedCall& planned = script_[submitted.planned];
+  const PlannedCall& planned = submitted.plan();
   const Status& status = submitted.call->status();
   const std::string name = name_of(worker, submitted);
   if (submitted.completions != 1)
     throw Broken("once", name + " completed " + std::to_string(submitted.completions) + " times");
   if (!status.ok()) {
-    const bool never_created = planned.group == 1 && worker.group_ids[1] == 0xFFFF && status.code() == Code::closed;
-    if (!never_created && !error_is_right(status, planned))
+    const bool never_created = planned.group == 1 && status.code() == Code::closed &&
+                               (worker.group_ids[1] == 0xFFFF || submitted.of != worker.in);
+    if (!never_created && !error_is_right(status, submitted))
       throw Broken("error", name + " ended with the wrong error: " + status.to_string());
     // The other ranks' parts of an all_gather in place are output only.
     const bool part_only = planned.call.kind == wire::Kind::all_gather;
-    const PartBytes part = part_of(planned, members_of(planned.group), rank_in(planned.group, worker.rank));
+    const PartBytes part = part_of(planned, submitted.members(), submitted.rank_in_group());
     if (part_only ? !same(submitted.input_after, submitted.before, part) : submitted.input_after != submitted.before)
       throw Broken("input", name + " failed and its input has changed");
     return;
   }
   // Of an exchange, who has sent its part may be done.
   const bool exchange = wire::is_exchange(planned.call.kind);
-  if (fault_ == Fault::mismatch && fault_done_ && submitted.planned == bad_call_ && members_of(planned.group) > 1 &&
+  if (fault_ == Fault::mismatch && fault_done_ && submitted.planned == bad_call_ && submitted.members() > 1 &&
       !exchange)
     throw Broken("agreement", name + " succeeded although the ranks asked for different things");
-  const std::uint32_t rank = rank_in(planned.group, worker.rank);
+  const std::uint32_t rank = submitted.rank_in_group();
   const bool is_root = planned.call.kind == wire::Kind::broadcast && planned.call.root == rank;
   if (fault_ == Fault::mismatch && submitted.planned == bad_call_) return;  // alone in its group with another op
-  const std::vector<std::byte> expected = expected_of(planned, members_of(planned.group), rank, settings_);
+  const std::vector<std::byte> expected = expected_of(planned, submitted.members(), rank, settings_);
   const std::vector<std::byte>& got = planned.in_place ? submitted.input_after : submitted.output_after;
   if (planned.call.kind == wire::Kind::barrier) return;
   if (is_root && planned.in_place) return;
@@ -108,7 +117,7 @@ void World::check_call(const Worker& worker, const Submitted& submitted) const {
   const bool no_result = planned.call.kind == wire::Kind::reduce && planned.call.root != rank;
   if (no_result && !planned.in_place) return;
   const bool part_only = planned.call.kind == wire::Kind::reduce_scatter;
-  const PartBytes part = part_of(planned, members_of(planned.group), rank);
+  const PartBytes part = part_of(planned, submitted.members(), rank);
   if (part_only ? !same(got, expected, part) : got != expected) {
     std::size_t at = part_only ? part.first : 0;
     while (at < got.size() && at < expected.size() && got[at] == expected[at]) ++at;
@@ -121,7 +130,7 @@ void World::check_call(const Worker& worker, const Submitted& submitted) const {
       (!same(got, submitted.before, {0, part.first}) || !same(got, submitted.before, {part.end, got.size()})))
     throw Broken("bits", name + " wrote other ranks' parts");
   if (!planned.in_place && submitted.input_after != submitted.before) throw Broken("input", name + " wrote its input");
-  const std::uint32_t took_part = planned.call.kind == wire::Kind::send ? 2 : members_of(planned.group);
+  const std::uint32_t took_part = planned.call.kind == wire::Kind::send ? 2 : submitted.members();
   if (submitted.call->contributors() != took_part) throw Broken("once", name + " counts other contributors");
 }
 
@@ -132,6 +141,8 @@ void World::check() {
       const bool right = (fault_ == Fault::refused_memory && code == Code::resource_exhausted) ||
                          (fault_ == Fault::kill_worker && (code == Code::peer_lost || code == Code::timeout)) ||
                          (fault_ == Fault::silent_worker && (code == Code::peer_lost || code == Code::timeout)) ||
+                         (fault_ == Fault::lose_worker && (code == Code::peer_lost || code == Code::timeout ||
+                                                           (!recoverable_ && code == Code::reducer_lost))) ||
                          (fault_ == Fault::kill_reducer && code == Code::reducer_lost);
       if (!right || !fault_done_)
         throw Broken("error",
@@ -157,11 +168,11 @@ void World::leave(Worker& worker) {
 
 // A rank that has all its results may go while others still wait for theirs.
 void World::leave_early(Worker& worker) {
-  const bool done = next_of(worker) == script_.size() && std::all_of(worker.calls.begin(), worker.calls.end(),
-                                                                     [](const auto& s) { return s->call->done(); });
-  const bool member = std::find(sub_.begin(), sub_.end(), worker.rank) != sub_.end();
+  const bool member = !worker.in->sub.empty() && worker.in->has(1, worker.rank);
   if (member && !worker.group_open[1]) return;
-  if (!done || fault_ == Fault::absent_rank || !random_.chance(fault_ == Fault::kill_reducer ? 90 : 30)) return;
+  if (!through(worker) || fault_ == Fault::absent_rank || fault_ == Fault::lose_worker ||
+      !random_.chance(fault_ == Fault::kill_reducer ? 90 : 30))
+    return;
   net_.at(net_.now() + static_cast<DurationNs>(random_.below(random_.chance(50) ? 1 : 300)) * kMicrosecond,
           [this, &worker] {
             if (!worker.alive || worker.silent || worker.left || !worker.closed[0].ok() || !worker.closed[1].ok())
@@ -192,6 +203,7 @@ void World::go(Worker& worker) {
 
 // Everybody goes; what is left after that is a leak.
 void World::leave_and_check() {
+  leaving_ = true;
   for (const auto& worker : workers_) {
     if (!worker->alive || worker->silent) continue;
     const bool lingers = worker->joined && worker->join_error.ok();

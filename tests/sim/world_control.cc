@@ -31,6 +31,7 @@ client::ProgressAgent::Reports World::reports(Worker& worker) {
         if (here) to_coordinator(worker.to_coordinator, worker.peer, wire::Fail{id.value, why.code(), why.text(), {}});
         for (int group = 0; group < 2; ++group)
           if (worker.group_open[group] && worker.group_ids[group] == id.value) worker.closed[group] = why;
+        if (id == CommunicatorId(0)) on_world_closed(worker);
       },
       [this, &worker](CommunicatorId id, std::uint32_t rank, wire::Purpose purpose) {
         coverage_.add("lane between workers");
@@ -38,7 +39,8 @@ client::ProgressAgent::Reports World::reports(Worker& worker) {
       },
       [this, &worker](CommunicatorId id, Sequence sequence) {
         coverage_.add("disagreement in a ring");
-        to_coordinator(worker.to_coordinator, worker.peer, wire::Mismatched{kJob, id.value, sequence});
+        to_coordinator(worker.to_coordinator, worker.peer,
+                       wire::Mismatched{kJob, id.value, sequence, worker.in->record.epoch});
       },
   };
 }
@@ -49,18 +51,27 @@ void World::start_control() {
   for (const auto& owned : workers_) {
     Worker& worker = *owned;
     net_.at(net_.now() + kMillisecond + static_cast<DurationNs>(random_.below(4000)) * kMicrosecond, [this, &worker] {
-      if (!worker.alive) return;
-      wire::Hello hello;
-      hello.purpose = wire::Purpose::control_worker;
-      hello.job = kJob;
-      hello.rank = worker.rank;
-      hello.incarnation = 5000 + worker.rank;
-      core_.on_connected(worker.peer, hello, "worker:" + std::to_string(worker.rank), net_.now(), effects_);
-      to_coordinator(worker.to_coordinator, worker.peer,
-                     wire::Join{world_size_, "host:" + std::to_string(worker.rank), "sim", settings_, 0});
-      heartbeat(worker);
+      if (worker.alive) start_worker(worker);
     });
   }
+}
+
+void World::start_worker(Worker& worker) {
+  const std::string name = std::to_string(worker.launched_as);
+  wire::Hello hello;
+  hello.purpose = wire::Purpose::control_worker;
+  hello.job = kJob;
+  hello.rank = worker.launched_as;
+  hello.incarnation = worker.incarnation;
+  core_.on_connected(worker.peer, hello, "worker:" + name, net_.now(), effects_);
+  to_coordinator(worker.to_coordinator, worker.peer, wire::Join{world_size_, "host:" + name, "sim", settings_, 0});
+  heartbeat(worker);
+}
+
+World::Worker& World::worker_of(Incarnation incarnation) {
+  for (const auto& worker : workers_)
+    if (worker->incarnation == incarnation) return *worker;
+  throw Broken("harness", "there is no such worker");
 }
 
 void World::start_reducer(ReducerProcess& reducer) {
@@ -72,7 +83,7 @@ void World::start_reducer(ReducerProcess& reducer) {
                               static_cast<std::uint16_t>(reducer.shards.size()), 1u << 30, "sim"};
   if (reducer.owner) {
     registration.job = kJob;
-    registration.rank = reducer.owner->rank;
+    registration.worker = reducer.owner->incarnation;
   }
   to_coordinator(reducer.to_coordinator, reducer.peer, registration);
   heartbeat(reducer);
@@ -154,7 +165,7 @@ std::unique_ptr<transport::Link> World::open_lane(Worker& worker, const wire::Re
   wire::Hello hello;
   hello.job = kJob;
   hello.rank = worker.rank;
-  hello.incarnation = 5000 + worker.rank;
+  hello.incarnation = worker.incarnation;
   ReducerProcess& reducer = *reducers_[info.instance - 1000];
   SimNetwork::LinkPair pair = net_.make_link(hello);
   lanes_.push_back(pair.lane);
@@ -215,15 +226,19 @@ void World::on_commit(Worker& worker, const wire::Commit& commit) {
 // Dialling takes a while, and longer when the other one has not joined; one that is gone never answers.
 void World::open_peer_lane(Worker& worker, CommunicatorId id, std::uint32_t rank, wire::Purpose purpose) {
   const TimeNs dialled = net_.now() + static_cast<DurationNs>(random_.between(20, 2000)) * kMicrosecond;
-  net_.at(dialled, [this, &worker, id, rank, purpose] {
-    Worker& other = *workers_[rank];
+  net_.at(dialled, [this, &worker, id, rank, purpose, in = worker.in] {
+    if (worker.in != in) return;
+    Worker& other = worker_of(in->record.workers[rank].incarnation);
     if (!worker.alive || worker.silent || !other.alive || other.left) return;
-    if (!other.joined || other.silent) return open_peer_lane(worker, id, rank, purpose);
+    if (!other.joined || other.silent || other.in->record.epoch < in->record.epoch)
+      return open_peer_lane(worker, id, rank, purpose);
+    if (other.in != in) return;
     wire::Hello hello;
     hello.purpose = purpose;
     hello.job = kJob;
     hello.rank = worker.rank;
-    hello.incarnation = 5000 + worker.rank;
+    hello.incarnation = worker.incarnation;
+    hello.epoch = in->record.epoch.value;
     hello.shard = id.value;
     SimNetwork::LinkPair pair = net_.make_link(hello);
     lanes_.push_back(pair.lane);
@@ -236,22 +251,15 @@ void World::open_peer_lane(Worker& worker, CommunicatorId id, std::uint32_t rank
 
 void World::on_message(Worker& worker, const wire::Message& message) {
   if (const auto* joined = std::get_if<wire::Joined>(&message)) {
-    say("worker " + std::to_string(worker.rank) + " joined");
-    open_lanes(worker, joined->record);
-    std::vector<std::uint32_t> everybody(world_size_);
-    std::iota(everybody.begin(), everybody.end(), 0u);
-    if (!worker.agent->open_communicator(CommunicatorId(0), Rank(worker.rank), everybody).ok())
-      throw Broken("harness", "no memory");
-    worker.joined = true;
-    worker.group_open[0] = true;
-    to_coordinator(worker.to_coordinator, worker.peer, wire::Ready{});
-    if (std::find(sub_.begin(), sub_.end(), worker.rank) != sub_.end())
-      to_coordinator(worker.to_coordinator, worker.peer, wire::Create{7, sub_});
-    submit_next(worker);
+    on_joined(worker, joined->record);
+  } else if (const auto* resumed = std::get_if<wire::Resumed>(&message)) {
+    on_resumed(worker, *resumed);
+  } else if (std::holds_alternative<wire::Ping>(message)) {
+    to_coordinator(worker.to_coordinator, worker.peer, message);
   } else if (const auto* created = std::get_if<wire::Created>(&message)) {
     coverage_.add("communicator created");
-    const Status status =
-        worker.agent->open_communicator(CommunicatorId(created->communicator), Rank(rank_in(1, worker.rank)), sub_);
+    const Status status = worker.agent->open_communicator(CommunicatorId(created->communicator),
+                                                          Rank(worker.in->rank_in(1, worker.rank)), worker.in->sub);
     if (!status) throw Broken("harness", status.to_string());
     worker.group_ids[1] = created->communicator;
     worker.group_open[1] = true;
@@ -264,9 +272,10 @@ void World::on_message(Worker& worker, const wire::Message& message) {
       return;
     }
     if (failed->communicator == wire::kEveryCommunicator) {
+      if (worker.admitting) worker.asking = worker.admitting = false;
       worker.agent->fail_all(why);
       // What was to be the second communicator is never created now: its calls would wait for it.
-      if (!worker.group_open[1] && !sub_.empty()) {
+      if (!worker.group_open[1] && !worker.in->sub.empty()) {
         worker.group_open[1] = true;
         worker.group_ids[1] = 0xFFFF;
         submit_next(worker);
@@ -300,9 +309,10 @@ void World::on_message(Worker& worker, const wire::Message& message) {
 void World::on_message(ReducerProcess& reducer, const wire::Message& message) {
   if (const auto* open = std::get_if<wire::OpenJob>(&message)) {
     reducer.open = true;
+    reducer.epoch = open->record.epoch;
     for (Shard& shard : reducer.shards) shard.agent->open_job(open->job, open->record);
   } else if (const auto* communicator = std::get_if<wire::OpenCommunicator>(&message)) {
-    wire::Reserved answer{communicator->job, communicator->communicator, 1, Code::ok, ""};
+    wire::Reserved answer{communicator->job, communicator->communicator, 1, Code::ok, "", reducer.epoch};
     if (reducer.refuses) {
       answer.code = Code::resource_exhausted;
       answer.text = "no memory here";

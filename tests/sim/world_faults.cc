@@ -41,7 +41,7 @@ bool World::job_runs() const {
 // The worker's own reducer; for the coordinator it is one more connection.
 void World::bring(Worker& worker) {
   if (worker.own) return;
-  if (one_cannot_bring_ && worker.rank == victim_)
+  if (one_cannot_bring_ && worker.launched_as == victim_)
     return to_coordinator(worker.to_coordinator, worker.peer, wire::Brought{Code::auth_failed, "it may not listen"});
   coverage_.add("reducers that workers brought");
   worker.own = &build_reducer(1);
@@ -59,7 +59,8 @@ void World::start_later(DurationNs within) {
               static_cast<DurationNs>(random_.below(static_cast<std::uint64_t>(within / kMicrosecond))) * kMicrosecond,
           [this] {
             ReducerProcess& reducer = build_reducer(random_.between(1, 2));
-            reducer.refuses = job_runs() && random_.chance(15);  // of one that is wanted from the start, the job dies
+            reducer.refuses = fault_ != Fault::lose_worker && job_runs() &&
+                              random_.chance(15);  // of one that is wanted from the start, the job dies
             start_reducer(reducer);
             carry_out();
           });
@@ -80,7 +81,7 @@ void World::note_reducer_fault() {
   // One that is on its way into the job may save it, or not.
   const auto is_left = [this](const auto& one) { return one->alive && in_job_.contains(one->instance()); };
   const auto brings = [this](const auto& one) {
-    return one->alive && !one->left && !(one_cannot_bring_ && one->rank == victim_);
+    return one->alive && !one->left && !(one_cannot_bring_ && one->launched_as == victim_);
   };
   if (settings_.fallback == wire::Fallback::direct && std::any_of(workers_.begin(), workers_.end(), brings)) return;
   if (std::none_of(reducers_.begin(), reducers_.end(), is_left)) recoverable_ = false;
@@ -98,6 +99,9 @@ void World::inject() {
   switch (fault_) {
     case Fault::kill_worker:
       kill(worker);
+      break;
+    case Fault::lose_worker:
+      lose_worker();
       break;
     case Fault::kill_reducer:
       if (reducer.alive) kill(reducer);

@@ -23,28 +23,33 @@ EpochRecord sample_record() {
   record.workers = {{0, 11, "a:1", "10.0.0.2:40001"}, {1, 12, "b:2", ""}};
   record.reducers = {{21, "r0", "10.0.0.1:7401", 4, 3}};
   record.settings = {65536, 4, 8, 16384};
+  record.stayed = 1;
+  record.sequence = 9;
   for (std::size_t i = 0; i < 32; ++i) record.lane_nonce[i] = static_cast<std::uint8_t>(i * 7);
   return record;
 }
 const std::string kRecord =
     R"({"epoch":1048578,"lane_nonce":"00070e151c232a31383f464d545b626970777e858c939aa1a8afb6bdc4cbd2d9",)"
-    R"("reducers":[{"address":"10.0.0.1:7401","instance":21,"name":"r0","shards":4,"weight":3}],)"
-    R"("settings":{"chunk_bytes":65536,"fallback":"unset","mode":"unset","ring_order":"unset","small_bytes":16384,"small_window":8,"window":4},)"
+    R"("reducers":[{"address":"10.0.0.1:7401","instance":21,"name":"r0","shards":4,"weight":3}],"sequence":9,)"
+    R"("settings":{"chunk_bytes":65536,"fallback":"unset","max_workers":0,"min_workers":0,"mode":"unset","ring_order":"unset","small_bytes":16384,"small_window":8,"window":4},"stayed":1,)"
     R"("workers":[{"address":"10.0.0.2:40001","host":"a:1","incarnation":11,"rank":0},)"
     R"({"address":"","host":"b:2","incarnation":12,"rank":1}]})";
 
 TEST(ControlText, of_a_workers_life) {
   expect_text(
       Join{4, "n1:77", "0.1.0", {4096, 1, 2, 512}, 1500, "n1:40001"},
-      R"({"address":"n1:40001","host":"n1:77","limit_ms":1500,"settings":{"chunk_bytes":4096,"fallback":"unset","mode":"unset","ring_order":"unset","small_bytes":512,"small_window":2,"window":1},)"
+      R"({"address":"n1:40001","host":"n1:77","limit_ms":1500,"settings":{"chunk_bytes":4096,"fallback":"unset","max_workers":0,"min_workers":0,"mode":"unset","ring_order":"unset","small_bytes":512,"small_window":2,"window":1},)"
       R"("type":"join","version":"0.1.0","world_size":4})");
   expect_text(
       Join{1, "", "", {}, 0},
-      R"({"address":"","host":"","limit_ms":0,"settings":{"chunk_bytes":0,"fallback":"unset","mode":"unset","ring_order":"unset","small_bytes":0,"small_window":0,"window":0},)"
+      R"({"address":"","host":"","limit_ms":0,"settings":{"chunk_bytes":0,"fallback":"unset","max_workers":0,"min_workers":0,"mode":"unset","ring_order":"unset","small_bytes":0,"small_window":0,"window":0},)"
       R"("type":"join","version":"","world_size":1})");
   expect_text(Joined{sample_record()}, R"({"record":)" + kRecord + R"(,"type":"joined"})");
   expect_text(Ready{}, R"({"type":"ready"})");
   expect_text(Leave{5}, R"({"calls":5,"type":"leave"})");
+  expect_text(Resume{8, true, 1500}, R"({"admit":1,"limit_ms":1500,"sequence":8,"type":"resume"})");
+  expect_text(Resumed{Code::timeout, "rank 1"}, R"({"code":"timeout","text":"rank 1","type":"resumed"})");
+  expect_text(Applicants{2}, R"({"count":2,"type":"applicants"})");
   expect_text(Create{3, {2, 0, 65535}}, R"({"members":[2,0,65535],"request":3,"type":"create"})");
   expect_text(Created{3, 9}, R"({"communicator":9,"request":3,"type":"created"})");
   expect_text(CreateFailed{3, Code::resource_exhausted, "no room"},
@@ -53,24 +58,25 @@ TEST(ControlText, of_a_workers_life) {
 }
 
 TEST(ControlText, of_a_reducers_life) {
-  expect_text(
-      Register{"r0", "[::1]:7401", 2, 1ull << 63, "0.1.0", "train", 7},
-      R"({"address":"[::1]:7401","budget_bytes":9223372036854775808,"job":"train","name":"r0","rank":7,"shards":2,)"
-      R"("type":"register","version":"0.1.0"})");
+  expect_text(Register{"r0", "[::1]:7401", 2, 1ull << 63, "0.1.0", "train", 7},
+              R"({"address":"[::1]:7401","budget_bytes":9223372036854775808,"job":"train","name":"r0","shards":2,)"
+              R"("type":"register","version":"0.1.0","worker":7})");
   expect_text(Registered{2}, R"({"reducers":2,"type":"registered"})");
   expect_text(OpenJob{"train-1", sample_record()},
               R"({"job":"train-1","record":)" + kRecord + R"(,"type":"open_job"})");
   expect_text(OpenCommunicator{"j", 1, {0, 1}},
               R"({"communicator":1,"job":"j","members":[0,1],"type":"open_communicator"})");
-  expect_text(Reserved{"j", 1, 18446744073709551615ull, Code::ok, ""},
-              R"({"bytes":18446744073709551615,"code":"ok","communicator":1,"job":"j","text":"","type":"reserved"})");
+  expect_text(
+      Reserved{"j", 1, 18446744073709551615ull, Code::ok, "", Epoch(1, 3)},
+      R"({"bytes":18446744073709551615,"code":"ok","communicator":1,"epoch":1048579,"job":"j","text":"","type":"reserved"})");
   expect_text(CloseJob{"j", "done"}, R"({"job":"j","reason":"done","type":"close_job"})");
   expect_text(Draining{}, R"({"type":"draining"})");
 }
 
 TEST(ControlText, of_trouble) {
   expect_text(Heartbeat{7}, R"({"count":7,"type":"heartbeat"})");
-  expect_text(Mismatched{"j", 1, 2}, R"({"communicator":1,"job":"j","sequence":2,"type":"mismatched"})");
+  expect_text(Mismatched{"j", 1, 2, Epoch(1, 3)},
+              R"({"communicator":1,"epoch":1048579,"job":"j","sequence":2,"type":"mismatched"})");
   expect_text(Describe{1, 2}, R"({"communicator":1,"sequence":2,"type":"describe"})");
   const CallDescription call{Kind::reduce,
                              DType::fp8_e4m3,

@@ -49,6 +49,8 @@ inline JobSettings settings(Prng& random) {
   s.mode = static_cast<Mode>(random.below(kModeCount));
   s.ring_order = static_cast<RingOrder>(random.below(kRingOrderCount));
   s.fallback = static_cast<Fallback>(random.below(kFallbackCount));
+  s.min_workers = rank(random);
+  s.max_workers = rank(random);
   return s;
 }
 inline EpochRecord record(Prng& random) {
@@ -63,6 +65,8 @@ inline EpochRecord record(Prng& random) {
                static_cast<std::uint32_t>(random.between(1, 64))};
   r.settings = settings(random);
   for (std::uint8_t& byte : r.lane_nonce) byte = static_cast<std::uint8_t>(random.next());
+  r.stayed = rank(random);
+  r.sequence = u64(random);
   return r;
 }
 inline CallDescription call(Prng& random) {
@@ -105,15 +109,15 @@ inline std::vector<Message> one_of_each(Prng& r) {
   all.push_back(CreateFailed{u64(r), code(r), text(r)});
   all.push_back(CloseCommunicator{r.chance(50) ? job(r) : "", u16(r), u64(r)});
   all.push_back(Register{text(r), text(r), static_cast<std::uint16_t>(r.between(1, 65535)), u64(r), text(r),
-                         r.chance(50) ? job(r) : "", rank(r)});
+                         r.chance(50) ? job(r) : "", u64(r)});
   all.push_back(Registered{u32(r)});
   all.push_back(OpenJob{job(r), record(r)});
   all.push_back(OpenCommunicator{job(r), u16(r), ranks(r)});
-  all.push_back(Reserved{job(r), u16(r), u64(r), r.chance(50) ? Code::ok : code(r), text(r)});
+  all.push_back(Reserved{job(r), u16(r), u64(r), r.chance(50) ? Code::ok : code(r), text(r), Epoch(u32(r))});
   all.push_back(CloseJob{job(r), text(r)});
   all.push_back(Draining{});
   all.push_back(Heartbeat{u64(r)});
-  all.push_back(Mismatched{job(r), u16(r), u64(r)});
+  all.push_back(Mismatched{job(r), u16(r), u64(r), Epoch(u32(r))});
   all.push_back(Describe{u16(r), u64(r)});
   all.push_back(Waiting{u16(r), u64(r), call(r)});
   all.push_back(Stalled{u16(r), u64(r), ranks(r), static_cast<std::uint32_t>(r.below(kMaxRanks + 1))});
@@ -129,6 +133,9 @@ inline std::vector<Message> one_of_each(Prng& r) {
   all.push_back(Recruited{u64(r), r.chance(50) ? Code::ok : code(r), text(r)});
   all.push_back(Bring{});
   all.push_back(Brought{code(r), text(r)});
+  all.push_back(Resume{u64(r), r.chance(50), u32(r)});
+  all.push_back(Resumed{r.chance(50) ? Code::ok : code(r), text(r)});
+  all.push_back(Applicants{rank(r)});
   return all;
 }
 

@@ -31,7 +31,8 @@ constexpr std::array<std::string_view, std::variant_size_v<Message>> kTypeNames 
     "mismatched", "describe",   "waiting",       "stalled",
     "lane_lost",  "fail",       "ping",          "prepare",
     "progress",   "enter",      "entered",       "commit",
-    "recruit",    "recruited",  "bring",         "brought"};
+    "recruit",    "recruited",  "bring",         "brought",
+    "resume",     "resumed",    "applicants"};
 
 std::string to_hex(const std::uint8_t* bytes, std::size_t count) {
   constexpr char kDigits[] = "0123456789abcdef";

@@ -66,6 +66,9 @@ struct JobSettings {
   Mode mode = Mode::unset;
   RingOrder ring_order = RingOrder::unset;
   Fallback fallback = Fallback::unset;
+  std::uint32_t min_workers =
+      0;  // a membership after the first has at least so many; 0: more than half of the one before
+  std::uint32_t max_workers = 0;  // and at most so many; 0: as many as the first
   bool operator==(const JobSettings&) const = default;
 };
 
@@ -86,12 +89,15 @@ struct ReducerInfo {
   bool operator==(const ReducerInfo&) const = default;
 };
 
+// One membership of a job: the same on every member.
 struct EpochRecord {
-  Epoch epoch;
+  Epoch epoch;                      // with which it began
   std::vector<WorkerInfo> workers;  // index = rank
   std::vector<ReducerInfo> reducers;
-  JobSettings settings;  // complete
-  Nonce lane_nonce{};    // lane_key(pool key, job, lane_nonce)
+  JobSettings settings;        // complete
+  Nonce lane_nonce{};          // lane_key(pool key, job, lane_nonce)
+  std::uint32_t stayed = 0;    // ranks below it were in the membership before; the others are new and know nothing
+  std::uint64_t sequence = 0;  // the world's calls begin with it: the lowest not complete on all that stayed
   bool operator==(const EpochRecord&) const = default;
 };
 
@@ -122,6 +128,21 @@ struct Ready {};  // W>C  all lanes are open
 struct Leave {
   std::uint64_t calls = 0;
 };
+// W>C  let the next membership begin, of those that are left and those that wait; I have no call pending. Until the
+// answer (joined or resumed) I still answer prepare, after it the communicators of before are no more. `sequence`: the
+// lowest of the world's calls that is not complete here. admit: only if nobody is lost
+struct Resume {
+  std::uint64_t sequence = 0;
+  bool admit = false;
+  std::uint32_t limit_ms = 0;  // how long I wait
+};
+struct Resumed {
+  Code code = Code::ok;
+  std::string text;
+};  // C>W  no other membership begins: nobody has come or gone (ok), or why not
+struct Applicants {
+  std::uint32_t count = 0;
+};  // C>W  so many workers wait to be taken in
 struct Create {
   std::uint64_t request = 0;
   std::vector<std::uint32_t> members;
@@ -150,8 +171,8 @@ struct Register {
   std::uint16_t shards = 1;
   std::uint64_t budget_bytes = 0;
   std::string version;
-  std::string job = {};    // not empty: it serves this job alone, as the reducer of
-  std::uint32_t rank = 0;  // this worker
+  std::string job = {};    // not empty: it serves this job alone,
+  Incarnation worker = 0;  // as the reducer of this worker of it
 };                         // R>C, first
 struct Registered {
   std::uint32_t reducers = 0;
@@ -173,6 +194,7 @@ struct Reserved {
   std::uint64_t bytes = 0;
   Code code = Code::ok;
   std::string text;
+  Epoch epoch = {};  // in which the job is there
 };
 struct CloseJob {
   std::string job;
@@ -228,7 +250,8 @@ struct Mismatched {
   std::string job;
   std::uint16_t communicator = 0;
   std::uint64_t sequence = 0;
-};  // R>C; W>C in a ring: contributions of one chunk differ
+  Epoch epoch = {};  // of these contributions
+};                   // R>C; W>C in a ring: contributions of one chunk differ
 struct Describe {
   std::uint16_t communicator = 0;
   std::uint64_t sequence = 0;
@@ -263,13 +286,13 @@ struct Fail {
   std::vector<std::uint32_t> ranks;
 };
 
-// -- tools (redsumctl over the control port; most of redsumctl uses the admin port)
+// T>C, answered alike: somebody is there. C>W, answered alike: another process says that it has the worker's place
 struct Ping {};
 
 using Message = std::variant<Join, Joined, Ready, Leave, Create, Created, CreateFailed, CloseCommunicator, Register,
                              Registered, OpenJob, OpenCommunicator, Reserved, CloseJob, Draining, Heartbeat, Mismatched,
                              Describe, Waiting, Stalled, LaneLost, Fail, Ping, Prepare, Progress, Enter, Entered,
-                             Commit, Recruit, Recruited, Bring, Brought>;
+                             Commit, Recruit, Recruited, Bring, Brought, Resume, Resumed, Applicants>;
 
 // {"type":"join",...}. Every field is written; a reader ignores fields it does not know (a newer minor version) and
 // refuses missing ones, wrong types and numbers out of range with protocol_error naming the field.

@@ -44,6 +44,11 @@ void error_code(Io& io, T& value) {
 }
 
 template <typename Io, typename T>
+void epoch(Io& io, T& number) {
+  io.number("epoch", number.value, 0, kLargest<std::uint32_t>);
+}
+
+template <typename Io, typename T>
 void communicator(Io& io, T& number) {
   io.number("communicator", number, 0, kLargest<std::uint16_t>);
 }
@@ -61,6 +66,8 @@ void fields(auto& io, Is<JobSettings> auto& m) {
       "ring_order", m.ring_order, +[](RingOrder order) { return ring_order_name(order); }, kRingOrderCount);
   io.choice(
       "fallback", m.fallback, +[](Fallback fallback) { return fallback_name(fallback); }, kFallbackCount);
+  io.number("min_workers", m.min_workers, 0, kMaxRanks);
+  io.number("max_workers", m.max_workers, 0, kMaxRanks);
 }
 
 void fields(auto& io, Is<WorkerInfo> auto& m) {
@@ -91,6 +98,8 @@ void fields(auto& io, Is<EpochRecord> auto& m) {
   io.require(m.settings.chunk_bytes && m.settings.window && m.settings.small_window, "settings",
              "is incomplete: chunk_bytes, window and small_window of an epoch are not 0");
   io.bytes("lane_nonce", m.lane_nonce);
+  io.number("stayed", m.stayed, 0, kMaxRanks);
+  io.number("sequence", m.sequence, 0, kLargest<std::uint64_t>);
 }
 
 void fields(auto& io, Is<CallDescription> auto& m) {
@@ -127,6 +136,18 @@ void fields(auto&, Is<Ready> auto&) {}
 void fields(auto& io, Is<Leave> auto& m) {
   io.number("calls", m.calls, 0, kLargest<std::uint64_t>);
 }
+void fields(auto& io, Is<Resume> auto& m) {
+  io.number("sequence", m.sequence, 0, kLargest<std::uint64_t>);
+  io.number("admit", m.admit, 0, 1);
+  io.number("limit_ms", m.limit_ms, 0, kLargest<std::uint32_t>);
+}
+void fields(auto& io, Is<Resumed> auto& m) {
+  code(io, m.code);
+  io.text("text", m.text);
+}
+void fields(auto& io, Is<Applicants> auto& m) {
+  io.number("count", m.count, 0, kMaxRanks);
+}
 void fields(auto& io, Is<Create> auto& m) {
   io.number("request", m.request, 0, kLargest<std::uint64_t>);
   io.list("members", m.members);
@@ -155,7 +176,7 @@ void fields(auto& io, Is<Register> auto& m) {
   io.text("version", m.version);
   io.text("job", m.job);
   io.require(m.job.empty() || valid_job_id(m.job), "job", "is neither empty nor a job id");
-  io.number("rank", m.rank, 0, kMaxRanks - 1);
+  io.number("worker", m.worker, 0, kLargest<std::uint64_t>);
 }
 void fields(auto& io, Is<Registered> auto& m) {
   io.number("reducers", m.reducers, 0, kLargest<std::uint32_t>);
@@ -176,6 +197,7 @@ void fields(auto& io, Is<Reserved> auto& m) {
   io.number("bytes", m.bytes, 0, kLargest<std::uint64_t>);
   code(io, m.code);
   io.text("text", m.text);
+  epoch(io, m.epoch);
 }
 void fields(auto& io, Is<CloseJob> auto& m) {
   job_id(io, m.job);
@@ -189,6 +211,7 @@ void fields(auto& io, Is<Mismatched> auto& m) {
   job_id(io, m.job);
   communicator(io, m.communicator);
   io.number("sequence", m.sequence, 0, kLargest<std::uint64_t>);
+  epoch(io, m.epoch);
 }
 void fields(auto& io, Is<Describe> auto& m) {
   communicator(io, m.communicator);
@@ -219,11 +242,6 @@ void fields(auto& io, Is<Fail> auto& m) {
   io.list("ranks", m.ranks);
 }
 void fields(auto&, Is<Ping> auto&) {}
-
-template <typename Io, typename T>
-void epoch(Io& io, T& number) {
-  io.number("epoch", number.value, 0, kLargest<std::uint32_t>);
-}
 void fields(auto& io, Is<CommunicatorProgress> auto& m) {
   communicator(io, m.communicator);
   io.list("bulk", m.bulk);

@@ -25,7 +25,7 @@ constexpr std::string_view kVerdictMagic = "redsumV1";
 // Offsets of the fields; docs/protocol.md has the tables. Everything not named is zero.
 namespace hello_at {
 constexpr std::size_t kMajor = 8, kMinor = 10, kPurpose = 12, kJobLength = 13, kShard = 14, kRank = 16,
-                      kIncarnation = 24, kTarget = 32, kJob = 40, kNonce = 104, kReserved = 136;
+                      kIncarnation = 24, kTarget = 32, kJob = 40, kNonce = 104, kEpoch = 136, kReserved = 140;
 }
 namespace challenge_at {
 constexpr std::size_t kMajor = 8, kMinor = 10, kCode = 12, kTextLength = 14, kNonce = 16, kMac = 48, kText = 80;
@@ -135,6 +135,7 @@ std::array<std::byte, kHelloBytes> encode_hello(const Hello& hello) {
   put(&out[hello_at::kTarget], hello.target_instance);
   std::memcpy(&out[hello_at::kJob], hello.job.data(), job_length);
   std::memcpy(&out[hello_at::kNonce], hello.nonce.data(), hello.nonce.size());
+  put(&out[hello_at::kEpoch], hello.epoch);
   return out;
 }
 
@@ -178,6 +179,7 @@ Result<Hello> decode_hello(ConstBytes bytes) {
     return wrong("reserved bytes are not zero");
   }
   std::memcpy(hello.nonce.data(), p + hello_at::kNonce, hello.nonce.size());
+  hello.epoch = take<std::uint32_t>(p + hello_at::kEpoch);
   return hello;
 }
 

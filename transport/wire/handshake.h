@@ -50,6 +50,7 @@ struct Hello {
   std::uint32_t rank = 0;             // worker: its rank in the job
   Incarnation incarnation = 0;        // of the initiator
   std::uint64_t target_instance = 0;  // incarnation of the process meant to answer; 0: any
+  std::uint32_t epoch = 0;            // lanes between workers: of the membership they belong to (EpochRecord::epoch)
   std::string job;                    // [A-Za-z0-9._-]{1,64}, no leading dot; empty for reducers and tools
   Nonce nonce{};
 };
