@@ -38,7 +38,7 @@ Status check(const redsum_comm* world, const redsum_membership* membership) {
   return {};
 }
 
-void write(redsum_membership* to, const Membership& from) {
+void write(redsum_membership* to, const Membership& from, std::uint32_t waiting) {
   if (!to) return;
   redsum_membership all{};
   all.epoch = from.record.epoch.value;
@@ -46,6 +46,7 @@ void write(redsum_membership* to, const Membership& from) {
   all.world_size = static_cast<int32_t>(from.record.workers.size());
   all.stayed = static_cast<int32_t>(from.record.stayed);
   all.sequence = from.record.sequence;
+  all.waiting = static_cast<int32_t>(waiting);
   client::write_sized(to, all, to->struct_bytes);
 }
 
@@ -68,7 +69,7 @@ redsum_status next(redsum_comm* world, redsum_membership* membership, bool admit
     const auto entered = world->job->resume(complete, admit);
     if (!entered) return entered.error();
     if ((*entered)->record.epoch != world->began) client::enter(*world, **entered);
-    write(membership, **entered);
+    write(membership, **entered, world->job->waiting());
     return {};
   });
 }
@@ -89,7 +90,7 @@ redsum_status redsum_comm_membership(const redsum_comm* world, redsum_membership
   return guarded([&]() -> Status {
     if (!membership) return invalid("membership is NULL");
     REDSUM_RETURN_IF_ERROR(check(world, membership));
-    write(membership, *world->job->membership());
+    write(membership, *world->job->membership(), world->job->waiting());
     return {};
   });
 }

@@ -39,6 +39,7 @@ class Job {
   // at most options.connect_timeout. `sequence`: the lowest of the world's calls that is not complete here; no call is
   // pending. The membership is the same as before where nobody has come or gone.
   Result<std::shared_ptr<const Membership>> resume(Sequence sequence, bool admit);
+  std::uint32_t waiting() const { return waiting_; }  // workers, to be taken in
   // Called on threads of the library. One per job.
   using Changed = std::function<void(redsum_membership_event, const std::string& text)>;
   void on_change(Changed changed);
@@ -174,6 +175,7 @@ class Job {
   std::map<CommunicatorId, Status> closed_;
   std::atomic<bool> any_closed_{false};
   std::atomic<std::uint32_t> began_{0};  // the epoch with which the membership began, as the progress thread has it
+  std::atomic<std::uint32_t> waiting_{0};
   mutable std::mutex changed_mutex_;
   Changed changed_;
   std::atomic<bool> ended_{false};  // the whole job, by an error

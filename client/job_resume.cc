@@ -61,6 +61,7 @@ void Job::handle(const wire::Resumed& message) {
 }
 
 void Job::handle(const wire::Applicants& message) {
+  waiting_ = message.count;
   if (message.count == 0) return;
   tell(REDSUM_WORKERS_WAIT,
        std::to_string(message.count) + (message.count == 1 ? " worker waits" : " workers wait") + " to be taken in");
@@ -89,6 +90,7 @@ void Job::handle(const wire::Joined& message) {
     std::lock_guard lock(over_mutex_);
     over_ = false;
   }
+  waiting_ = 0;
   world_failure_ = {};
   candidates_.clear();
   while (!creations_.empty())

@@ -229,6 +229,7 @@ typedef struct redsum_membership {
                           the state of the training from one of those. 0 in the first membership */
   uint64_t sequence; /**< the world's collectives go on with this number: the lowest that was not complete on every
                           worker that stayed. Who had completed it makes it again */
+  int32_t waiting;   /**< so many workers wait to be taken in now; the workers hear of it at different times */
 } redsum_membership;
 
 /**

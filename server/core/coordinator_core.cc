@@ -261,13 +261,14 @@ TimeNs CoordinatorCore::earliest_deadline() const {
   TimeNs earliest = kNever;
   for (const auto& [id, peer] : peers_) {
     earliest = std::min(earliest, peer.last_heard + options_.heartbeat_timeout);
-    if (peer.parked) earliest = std::min(earliest, peer.parked_until);
+    if (peer.parked && !peer.job) earliest = std::min(earliest, peer.parked_until);
     if (peer.contests != PeerId()) earliest = std::min(earliest, peer.contested_until);
   }
   for (const auto& [name, job] : jobs_) {
     earliest = std::min(earliest, job->deadline);
+    const bool resumes = job->state == JobState::running || job->state == JobState::failed;
     for (const roster::Seat& seat : job->seats)
-      if (seat.resume) earliest = std::min(earliest, seat.resume_until);
+      if (seat.resume && resumes) earliest = std::min(earliest, seat.resume_until);
     for (const roster::LaneTrouble& trouble : job->lane_troubles) earliest = std::min(earliest, trouble.at);
     for (const auto& [id, recruit] : job->recruits) earliest = std::min(earliest, recruit.deadline);
     if (!job->bringing.empty()) earliest = std::min(earliest, job->bring_deadline);

@@ -249,6 +249,7 @@ void CoordinatorCore::leave_membership(Job& job, Turn& turn) {
   dismiss_all(job, reason, turn);
   release_lingering(job, reason, turn);
   job.left = 0;
+  job.applicants = 0;
   job.told = false;
   job.unreserved.clear();
   job.communicators.clear();

@@ -29,12 +29,12 @@ class Bench:
             member.wait_ready()
         return [coordinator, *members]
 
-    def workers(self, coordinator, size, *arguments, job="job", env=None, ranks=None):
-        """The ranks of one job, each e2e_worker ARGUMENTS; an argument may be a function of the rank."""
+    def workers(self, coordinator, size, *arguments, job="job", env=None, ranks=None, program=WORKER):
+        """The ranks of one job, each PROGRAM ARGUMENTS; an argument may be a function of the rank."""
         started = []
         for rank in range(size) if ranks is None else ranks:
             words = [str(word(rank)) if callable(word) else str(word) for word in arguments]
-            started.append(self.process(WORKER, *words, env={
+            started.append(self.process(program, *words, env={
                 "REDSUM_COORDINATOR": coordinator.address("control"), "REDSUM_JOB_ID": job, "RANK": str(rank),
                 "WORLD_SIZE": str(size), **(env or {})}))
         return started
