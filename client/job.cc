@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "client/direct/listen_address.h"
+#include "transport/base/incarnation.h"
 #include "transport/base/thread.h"
 #include "transport/tcp/tcp.h"
 
@@ -78,7 +79,7 @@ ProgressAgent::Reports Job::reports() {
 
 Job::Job(const Options& options)
     : options_(options),
-      incarnation_(static_cast<Incarnation>(std::chrono::system_clock::now().time_since_epoch().count())),
+      incarnation_(new_incarnation()),
       worker_(reports()),
       progress_thread_("redsum-data") {}
 

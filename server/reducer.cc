@@ -9,6 +9,7 @@
 
 #include "server/shard_agent.h"
 #include "transport/agent.h"
+#include "transport/base/incarnation.h"
 #include "transport/base/log.h"
 #include "transport/base/thread.h"
 #include "transport/control/connection.h"
@@ -78,7 +79,7 @@ class ReducerRole final : public Reducer {
   }
 
   const ReducerConfig config_;
-  const Incarnation instance_ = static_cast<Incarnation>(std::chrono::system_clock::now().time_since_epoch().count());
+  const Incarnation instance_ = new_incarnation();
   std::vector<std::unique_ptr<Shard>> shards_;
   Loop loop_;
   std::unique_ptr<transport::Listener> listener_;
