@@ -78,10 +78,7 @@ ProgressAgent::Reports Job::reports() {
 }
 
 Job::Job(const Options& options)
-    : options_(options),
-      incarnation_(new_incarnation()),
-      worker_(reports()),
-      progress_thread_("redsum-data") {}
+    : options_(options), incarnation_(new_incarnation()), worker_(reports()), progress_thread_("redsum-data") {}
 
 Status Job::start_reducer() {
   auto started =

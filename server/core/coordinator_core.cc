@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "transport/base/mutant.h"
+
 namespace redsum::server {
 namespace {
 
@@ -110,8 +112,9 @@ bool CoordinatorCore::dispatch_worker(Peer& peer, const wire::Message& message, 
   if (const auto* resume = std::get_if<wire::Resume>(&message)) return on_resume(peer, *resume, turn), true;
   const bool ready = std::holds_alternative<wire::Ready>(message);
   if (peer.job->told && ready) return on_ready(peer, turn), true;
-  if (peer.job->record.stayed > 0 && !peer.job->seats[peer.hello.rank].ready) return true;  // of the membership before
-  if (!peer.job->told) return false;  // before Joined there is nothing else to say
+  const bool of_before = peer.job->record.stayed > 0 && !peer.job->seats[peer.hello.rank].ready;
+  if (of_before && !mutant("hears_those_of_before")) return true;  // what it says is of the membership before
+  if (!peer.job->told) return false;                               // before Joined there is nothing else to say
   if (const auto* mismatched = std::get_if<wire::Mismatched>(&message))
     return on_mismatched(peer, *mismatched, turn), true;
   if (const auto* create = std::get_if<wire::Create>(&message)) return on_create(peer, *create, turn), true;

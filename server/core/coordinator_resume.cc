@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "server/core/coordinator_core.h"
+#include "transport/base/mutant.h"
 
 namespace redsum::server {
 namespace {
@@ -241,9 +242,12 @@ void CoordinatorCore::let_newcomers_wait(Job& job) {
 // What belongs to the membership that ends.
 void CoordinatorCore::leave_membership(Job& job, Turn& turn) {
   const std::string reason = "the workers of the job change";
-  std::uint64_t sequence = ~0ull;
-  for (const Seat& seat : job.seats)
-    if (seat.resume) sequence = std::min(sequence, seat.resume->sequence);
+  std::optional<std::uint64_t> sequence;
+  for (const Seat& seat : job.seats) {
+    if (!seat.resume) continue;
+    const std::uint64_t one = seat.resume->sequence, other = sequence.value_or(one);
+    sequence = mutant("resume_from_highest") ? std::max(one, other) : std::min(one, other);
+  }
   while (!job.creations.empty()) fail_creation(job, job.creations.begin(), {Code::closed, reason}, turn);
   close_at_reducers(job, reason, turn);
   dismiss_all(job, reason, turn);
@@ -262,7 +266,7 @@ void CoordinatorCore::leave_membership(Job& job, Turn& turn) {
   const wire::JobSettings settings = job.record.settings;
   job.record = {};
   job.record.settings = settings;
-  job.record.sequence = sequence;
+  job.record.sequence = sequence.value_or(0);
 }
 
 Status CoordinatorCore::resume_timeout(const Job& job) const {

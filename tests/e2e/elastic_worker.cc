@@ -101,8 +101,8 @@ class Worker {
     }
     redsum_handle_free(handle);
     for (std::size_t i = 0; i < count; ++i)
-      check(data_[i] == (status == REDSUM_OK ? expected(now_.world_size, call_, i) : input(now_.rank, call_, i)), status,
-            i);
+      check(data_[i] == (status == REDSUM_OK ? expected(now_.world_size, call_, i) : input(now_.rank, call_, i)),
+            status, i);
     return status;
   }
 

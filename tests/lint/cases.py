@@ -60,9 +60,6 @@ CASES = {  # in the words of a user
 }
 
 LATER = {  # why there is no test yet; an entry whose case has one fails the check
-    "FLT-05": "a worker that comes back does not take its place in a running job yet",
-    "FLT-06": "the members of a job do not change yet",
-    "FLT-07": "the members of a job do not change yet",
 }
 
 NAME = re.compile(r"^TEST(?:_F|_P)?\(\s*(\w+),\s*(\w+)\)|^def (test_\w+)\(", re.M)

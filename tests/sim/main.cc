@@ -42,6 +42,8 @@ constexpr Mutant kMutants[] = {
     {"keep_old_epoch", "kill_reducer", "error"},
     {"nothing_kept", "kill_reducer", "error"},
     {"gone_when_left", "kill_reducer", "error"},
+    {"resume_from_highest", "lose_worker", "agreement"},
+    {"hears_those_of_before", "lose_worker", "end"},
 };
 
 struct Arguments {

@@ -13,7 +13,8 @@ Incarnation new_incarnation() {
   static const Incarnation process = std::random_device()() & kLow;
   static std::atomic<Incarnation> last{0};
   const auto now = static_cast<Incarnation>(
-      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch()).count());
+      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch())
+          .count());
   Incarnation before = last.load(), next;
   do {
     next = (now & ~kLow) | process;
