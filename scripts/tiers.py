@@ -64,7 +64,7 @@ def seeds(run):
 
 def chaos(run):
     if run.build("release", ["redsumd", "chaos_worker"]):
-        run.command("chaos, 10 minutes", [ROOT / "dev", "chaos", "--minutes", "10", "--reducer-kills", "100"], limit_s=900)
+        run.command("chaos, 10 minutes", [ROOT / "dev", "chaos", "--minutes", "10", "--reducer-kills", "100", "--worker-kills", "50"], limit_s=900)
 
 
 def clang(run):

@@ -60,6 +60,49 @@ def drain_reducer(run, draw):
     reducer.start()
 
 
+def kill_worker(run, draw):
+    """The others go on without it; a process started again for its rank is taken in."""
+    worker, away_s = draw.choice(run.workers), draw.uniform(0, 1)
+    run.tell(f"{worker.name} for {away_s:.2f} s")
+    worker.kill()
+    yield away_s
+    worker.start()
+
+
+def kill_two_workers(run, draw):
+    """Of four there are not enough left: the two wait for one to come back."""
+    victims, apart_s, away_s = draw.sample(run.workers, 2), draw.uniform(0, 0.05), draw.uniform(0, 1)
+    run.tell(f"{victims[0].name}, {1e3 * apart_s:.0f} ms later {victims[1].name}, for {away_s:.2f} s")
+    victims[0].kill()
+    yield apart_s
+    victims[1].kill()
+    yield away_s
+    for worker in victims:
+        worker.start()
+
+
+def kill_worker_newcomer(run, draw):
+    worker, lived_s = draw.choice(run.workers), draw.uniform(0, 0.3)
+    run.tell(f"{worker.name}, and again {1e3 * lived_s:.0f} ms after its start")
+    worker.kill()
+    worker.start()
+    yield lived_s
+    worker.kill()
+    worker.start()
+
+
+def kill_worker_and_reducer(run, draw):
+    victims, apart_s, away_s = [draw.choice(run.workers), draw.choice(run.reducers)], draw.uniform(0, 0.05), draw.uniform(0, 1)
+    draw.shuffle(victims)
+    run.tell(f"{victims[0].name}, {1e3 * apart_s:.0f} ms later {victims[1].name}, for {away_s:.2f} s")
+    victims[0].kill()
+    yield apart_s
+    victims[1].kill()
+    yield away_s
+    for member in victims:
+        member.start()
+
+
 def pause(member, seconds):
     member.signal(signal.SIGSTOP)
     yield seconds
@@ -113,6 +156,7 @@ class Kind:
     name: str
     weight: int  # so many in each deck of faults
     story: Callable
+    loses_worker: bool = False  # its calls may end with peer_lost; the others go on with redsum_resume
     needs_cables: bool = False
     unnoticed: bool = False  # too short for anybody to be given up: the job must stay in its epoch
     median_limit_s: float | None = None  # of the extra time of a step
@@ -125,6 +169,10 @@ KINDS = (
     Kind("kill two reducers", 2, kill_in_a_row, median_limit_s=MEDIAN_S),
     Kind("kill a reducer twice", 1, kill_newcomer, median_limit_s=MEDIAN_S),
     Kind("kill all reducers", 2, kill_all_reducers),
+    Kind("kill a worker", 6, kill_worker, loses_worker=True),
+    Kind("kill two workers", 1, kill_two_workers, loses_worker=True),
+    Kind("kill a worker twice", 1, kill_worker_newcomer, loses_worker=True),
+    Kind("kill worker and reducer", 2, kill_worker_and_reducer, loses_worker=True),
     Kind("drain a reducer", 1, drain_reducer),
     Kind("stop a reducer shortly", 1, pause_reducer, unnoticed=True),
     Kind("stop a worker shortly", 1, pause_worker, unnoticed=True),

@@ -54,7 +54,8 @@ class Run:
         self.coordinator = self.daemon("coordinator", 0, "--role", "coordinator", "--control", hosts.listen(0, CONTROL),
                                        "--min-reducers", options.reducers, "--ports-file", folder / "ports.json")
         self.reducers, self.workers = [], []
-        self.options, self.what, self.began_ns = options, "", time.monotonic_ns()
+        self.options, self.began_ns = options, time.monotonic_ns()
+        self.kind, self.what = None, ""  # of the fault that is under way
 
     def daemon(self, name, host, *flags):
         argv = [self.bin / "redsumd", *flags, "--admin", "off", "--secret-file", self.secret, "--heartbeat-timeout", f"{self.heartbeat_s}s"]
@@ -126,14 +127,14 @@ class Run:
             self.durations.extend(step.seconds for step in worker.steps)
             del worker.steps[:-1]
         before, checked, kills = self.workers[0].latest().epoch, self.checked(), self.kills()
-        began_ns = time.monotonic_ns()
+        began_ns, self.kind = time.monotonic_ns(), kind
         for wait in kind.story(self, draw):
             if callable(wait):
                 self.wait_for(wait, self.hang_s, f"{kind.name} ({self.what}): nothing came of it")
             else:
                 self.sleep(wait)
         self.settle()
-        ended_ns = time.monotonic_ns()
+        ended_ns, self.kind = time.monotonic_ns(), None
         if kind.unnoticed and self.workers[0].latest().epoch != before:
             self.fail("other", f"{kind.name} ({self.what}): somebody was given up")
         longest = max(step.seconds for worker in self.workers for step in list(worker.steps)
@@ -168,6 +169,8 @@ class Run:
     def on_event(self, worker, event, words):
         """On the thread of the worker's reader: something that is no step. The first one is what the run fails with."""
         text = f"{worker.name}: {event} {' '.join(words)}"
+        if event == "lost" and self.kind and self.kind.loses_worker:
+            return
         if event == "wrong":
             self.note("wrong", text)
         else:

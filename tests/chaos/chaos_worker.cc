@@ -5,9 +5,9 @@
 // process ends.
 //
 // Prints one line for each thing that happens; times are CLOCK_MONOTONIC in ns:
-//   met TIME SEQUENCE RANK SIZE                     a barrier told where the job is
+//   met TIME SEQUENCE RANK SIZE                     a membership begins, with that call
 //   step TIME SEQUENCE CHECKED EPOCH REDUCERS SIZE  all calls before SEQUENCE are done; so many results were compared
-//   lost TIME CODE TEXT                             a worker is gone
+//   lost TIME TEXT                                  a worker is gone; the others go on without it
 //   wrong TEXT | error CODE TEXT                    and the end, with 4 or 3
 //   done
 #include <poll.h>
@@ -28,6 +28,7 @@ namespace redsum::chaos {
 namespace {
 
 constexpr std::size_t kCalls = std::size(kShapes) + 1;  // of a step; the last one asks whether anybody wants to end
+constexpr std::uint64_t kAdmitSteps = 8;
 
 long long now_ns() {
   timespec time{};
@@ -71,25 +72,31 @@ class Worker {
   }
 
   Outcome run() {
-    Outcome outcome = meet();
-    while (outcome.good() && !end_) outcome = step();
+    Outcome outcome = begin(redsum_comm_membership(world_, &membership_));
+    while (outcome.good() && !end_) {
+      outcome = step();
+      // Those who wait come in at the same step everywhere; what is left of a step that was broken off counts as one.
+      if (outcome.good() && !end_ && sequence_ % (kCalls * kAdmitSteps) == 0)
+        outcome = begin(redsum_admit(world_, &membership_));
+      if (outcome.status == REDSUM_PEER_LOST && !outcome.wrong) outcome = go_on(outcome.text);
+    }
     return outcome;
   }
 
  private:
-  // Where the job is. A rank that has just come does not know that, and the others may have to go back.
-  Outcome meet() {
-    redsum_handle* handle = nullptr;
-    if (const redsum_status status = redsum_barrier(world_, nullptr, &handle); status != REDSUM_OK)
-      return {status, redsum_last_error()};
-    sequence_ = redsum_handle_sequence(handle) + 1;
-    Outcome outcome{redsum_wait(handle, -1), {}};
-    outcome.text = redsum_handle_error(handle);
-    redsum_handle_free(handle);
-    rank_ = redsum_comm_rank(world_), size_ = redsum_comm_size(world_);
-    if (outcome.good())
-      std::printf("met %lld %llu %d %d\n", now_ns(), static_cast<unsigned long long>(sequence_), rank_, size_);
-    return outcome;
+  Outcome go_on(const std::string& lost) {
+    std::printf("lost %lld %s\n", now_ns(), lost.c_str());
+    return begin(redsum_resume(world_, &membership_));
+  }
+
+  // The calls of a membership are numbered by all alike. Some may have to make again what they have completed.
+  Outcome begin(redsum_status status) {
+    if (status != REDSUM_OK) return {status, redsum_last_error()};
+    if (membership_.epoch == epoch_) return {};
+    epoch_ = membership_.epoch, sequence_ = membership_.sequence;
+    rank_ = membership_.rank, size_ = membership_.world_size;
+    std::printf("met %lld %llu %d %d\n", now_ns(), static_cast<unsigned long long>(sequence_), rank_, size_);
+    return {};
   }
 
   // What is left of the step that sequence_ lies in.
@@ -171,7 +178,8 @@ class Worker {
   long sabotage_step_, steps_ = 0;
   std::vector<Call> calls_;
   std::vector<std::unique_ptr<Pattern>> patterns_;
-  std::uint64_t sequence_ = 0;
+  redsum_membership membership_{sizeof(redsum_membership), 0, 0, 0, 0, 0, 0};
+  std::uint64_t epoch_ = 0, sequence_ = 0;
   int rank_ = 0, size_ = 0;
   bool end_ = false;
 };
