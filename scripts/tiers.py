@@ -20,6 +20,11 @@ def simulate(run, preset, seeds):
     run.command(f"simulation, {seeds} seeds ({preset})", [f"build/{preset}/tests/sim_world", "--seeds", str(seeds)])
 
 
+def same_trace(run, *presets):
+    run.command(f"simulation, the same trace from {' and '.join(presets)}",
+                [sys.executable, "tests/sim/same_trace.py", "200", *[f"build/{preset}/tests/sim_world" for preset in presets]])
+
+
 def mutants(run):
     """Every deliberate fault must be caught: the simulator fails when one is not."""
     if run.build("dev", ["sim_world"]):
@@ -42,6 +47,7 @@ def push(run):
         run.ctest("processes in a lab of rate-limited networks (release)", "release", label="^lab$")
         simulate(run, "release", 2000)
     mutants(run)
+    same_trace(run, "release", "dev")
     if run.build_label("asan", CORE) and run.build("asan", ["sim_world"]):
         run.ctest("unit, conformance (ASan, UBSan)", "asan", label=CORE)
         simulate(run, "asan", 200)
@@ -74,6 +80,8 @@ def clang(run):
                                      "-DCMAKE_CXX_COMPILER_LAUNCHER=ccache"])
     if run.command("clang: build", ["cmake", "--build", "build/clang", "--parallel", JOBS], limit_s=3600):
         run.ctest("clang: unit, conformance", "clang", label=CORE)
+        if run.build("release", ["sim_world"]):
+            same_trace(run, "release", "clang")
 
 
 def aarch64(run):

@@ -52,7 +52,7 @@ def test_additions_are_compatible(tmp_path, header, old, new):
     ("REDSUM_API uint64_t redsum_handle_sequence(const redsum_handle* handle);", "", "redsum_handle_sequence"),
     ("redsum_wait(redsum_handle* handle, int64_t timeout_ns)", "redsum_wait(redsum_handle* handle, int32_t timeout_ns)", "redsum_wait"),
     ("uint64_t count;    /**<", "uint32_t count;    /**<", "redsum_tensor"),
-    ("int32_t rank;  ", "int32_t new_field;\n  int32_t rank;  ", "redsum_options"),
+    ("int32_t rank;                 /**< 0 ..", "int32_t new_field;\n  int32_t rank;                 /**< 0 ..", "redsum_options"),
     ("int64_t heartbeat_timeout_ns; /**<", "int64_t heartbeat_timeout_ns;\n  int64_t new_field; /**<", "redsum_options"),
     ("double postscale;", "float postscale;", "redsum_call_options"),
     ("void* output; ", "void* output;\n  void* new_field; ", "redsum_tensor"),

@@ -159,5 +159,8 @@ int main(int argc, char** argv) {
   std::printf("%llu seeds, %llu broken, %.0f seeds/s, trace %016llx\n", static_cast<unsigned long long>(outcome.run),
               static_cast<unsigned long long>(outcome.broken), static_cast<double>(outcome.run) / seconds,
               static_cast<unsigned long long>(outcome.hash));
-  return outcome.broken == 0 && outcome.run > 0 ? 0 : 1;
+  std::vector<std::string> missed;
+  if (!arguments.fault && outcome.run >= sim::kGateSeeds) missed = sim::missed_gates(coverage, outcome.run);
+  for (const std::string& gate : missed) std::printf("not reached: %s\n", gate.c_str());
+  return outcome.broken == 0 && outcome.run > 0 && missed.empty() ? 0 : 1;
 }

@@ -55,6 +55,13 @@ class RepeatingTransport final : public transport::Transport {
   bool& repeated_;
 };
 
+// One seed after another, so that a run of many has each of them often enough: see coverage.h.
+constexpr Fault kFaultOfSeed[] = {
+    Fault::none,          Fault::kill_reducer, Fault::slow_rank,      Fault::lose_worker,
+    Fault::stalls,        Fault::kill_worker,  Fault::kill_reducer,   Fault::cut_lane,
+    Fault::drain_reducer, Fault::mismatch,     Fault::refused_memory, Fault::add_reducer,
+    Fault::absent_rank,   Fault::kill_reducer, Fault::duplicate,      Fault::silent_worker};
+
 }  // namespace
 
 const char* fault_name(Fault fault) {
@@ -72,9 +79,7 @@ std::optional<Fault> fault_of(std::string_view name) {
 
 World::World(std::uint64_t seed, Coverage& coverage, bool verbose, std::optional<Fault> fault)
     : net_(seed), random_(net_.random()), coverage_(coverage), verbose_(verbose), core_(options_) {
-  fault_ = random_.chance(35) ? Fault::none : static_cast<Fault>(random_.below(kFaultCount));
-  if (random_.chance(20)) fault_ = Fault::kill_reducer;
-  if (fault) fault_ = *fault;
+  fault_ = fault ? *fault : kFaultOfSeed[seed % std::size(kFaultOfSeed)];
   build();
 }
 
@@ -85,12 +90,15 @@ void World::say(const std::string& what) const {
 }
 
 void World::build() {
-  world_size_ = static_cast<std::uint32_t>(random_.between(fault_ == Fault::lose_worker ? 2 : 1, 5));
+  const bool needs_two = fault_ == Fault::lose_worker || fault_ == Fault::absent_rank || fault_ == Fault::mismatch;
+  world_size_ = static_cast<std::uint32_t>(random_.between(needs_two ? 2 : 1, 5));
   settings_.chunk_bytes = 4096;
   settings_.window = static_cast<std::uint16_t>(random_.between(1, 4));
   settings_.small_window = static_cast<std::uint16_t>(random_.between(1, 4));
   settings_.small_bytes = random_.chance(50) ? 1024 : 4096;
-  settings_.mode = random_.chance(30) ? wire::Mode::ring : wire::Mode::server;
+  const bool of_pool = fault_ == Fault::kill_reducer || fault_ == Fault::add_reducer ||
+                       fault_ == Fault::drain_reducer || fault_ == Fault::refused_memory;
+  settings_.mode = random_.chance(of_pool ? 5 : 30) ? wire::Mode::ring : wire::Mode::server;
   settings_.ring_order = random_.chance(50) ? wire::RingOrder::ring : wire::RingOrder::rank;
   settings_.fallback = random_.chance(50) ? wire::Fallback::none : wire::Fallback::direct;
   if (fault_ == Fault::lose_worker) settings_.min_workers = 1;
@@ -100,11 +108,12 @@ void World::build() {
   weather.per_kib_ns = static_cast<DurationNs>(random_.below(3000));
   net_.set_default_delay(weather);
   const bool changes = fault_ == Fault::add_reducer || fault_ == Fault::drain_reducer;
-  const bool recovers = changes || (fault_ == Fault::kill_reducer && random_.chance(80));
+  const bool recovers = changes || fault_ == Fault::cut_lane || (fault_ == Fault::kill_reducer && random_.chance(80));
   ring_percent_ = settings_.mode == wire::Mode::ring ? 100 : random_.chance(50) ? 0 : 40;
   Membership& first = memberships_.emplace_back();
   first.size = world_size_;
-  draw_calls(first, recovers || fault_ == Fault::lose_worker ? random_.between(5, 25) : random_.between(1, 10));
+  draw_calls(first, recovers || fault_ == Fault::lose_worker || fault_ == Fault::duplicate ? random_.between(8, 30)
+                                                                                           : random_.between(1, 10));
   coverage_.add(settings_.mode == wire::Mode::ring ? "jobs in ring mode"
                 : rings_                           ? "jobs in both modes"
                                                    : "jobs in server mode");
@@ -146,7 +155,7 @@ World::Worker& World::build_worker(std::uint32_t launched_as, Incarnation incarn
   worker->endpoint = net_.make_endpoint(*worker->agent, "worker" + std::to_string(workers_.size()));
   transport::Transport* transport = worker->endpoint.get();
   if (fault_ == Fault::duplicate && launched_as == victim_) {
-    worker->repeating = std::make_unique<RepeatingTransport>(*transport, random_.below(12), fault_done_);
+    worker->repeating = std::make_unique<RepeatingTransport>(*transport, random_.below(3), fault_done_);
     transport = worker->repeating.get();
   }
   worker->agent->use(*transport);
@@ -347,6 +356,7 @@ void World::run() {
   leave_and_check();
   coverage_.add(std::string("fault ") + fault_name(fault_));
   if (fault_done_) coverage_.add(std::string("fault hit ") + fault_name(fault_));
+  if (recovered_) coverage_.add("seeds that recovered inside a call");
   coverage_.add("events", net_.events());
 }
 

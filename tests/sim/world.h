@@ -17,6 +17,7 @@
 #include "client/progress_agent.h"
 #include "server/core/coordinator_core.h"
 #include "server/shard_agent.h"
+#include "tests/sim/coverage.h"
 #include "tests/sim/script.h"
 #include "transport/sim/sim_network.h"
 
@@ -48,11 +49,6 @@ enum class Fault {
 inline constexpr int kFaultCount = 14;
 const char* fault_name(Fault fault);
 std::optional<Fault> fault_of(std::string_view name);
-
-struct Coverage {
-  std::map<std::string, std::uint64_t> counts;
-  void add(const std::string& what, std::uint64_t by = 1) { counts[what] += by; }
-};
 
 class World {
  public:
@@ -202,6 +198,7 @@ class World {
   const bool verbose_;
   Fault fault_ = Fault::none;
   bool fault_done_ = false, leaving_ = false;
+  bool recovered_ = false;  // an epoch or a membership began while calls were under way
   std::uint32_t world_size_ = 1;
   wire::JobSettings settings_;
   bool one_cannot_bring_ = false;            // a reducer: victim_

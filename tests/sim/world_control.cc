@@ -210,7 +210,10 @@ void World::on_recruit(Worker& worker, const wire::Recruit& recruit) {
 
 void World::on_commit(Worker& worker, const wire::Commit& commit) {
   coverage_.add("epochs committed at a worker");
-  if (worker.agent->busy()) coverage_.add("epochs inside a call");
+  if (worker.agent->busy()) {
+    recovered_ = true;
+    coverage_.add("epochs inside a call");
+  }
   std::vector<client::ProgressAgent::NewLane> lanes;
   in_job_.clear();
   for (const wire::ReducerInfo& reducer : commit.reducers) {

@@ -68,8 +68,8 @@ void World::start_later(DurationNs within) {
 
 // A reducer's loss shows most while calls are under way.
 void World::inject_when_running() {
-  const bool of_reducers =
-      fault_ == Fault::kill_reducer || fault_ == Fault::add_reducer || fault_ == Fault::drain_reducer;
+  const bool of_reducers = fault_ == Fault::kill_reducer || fault_ == Fault::add_reducer ||
+                           fault_ == Fault::drain_reducer || fault_ == Fault::cut_lane;
   const bool early = fault_ != Fault::drain_reducer && random_.chance(10);  // no job forms in a pool that drains
   if (job_runs() || !of_reducers || early || net_.now() > 2 * kSecond) return inject();
   net_.at(net_.now() + static_cast<DurationNs>(random_.below(4000)) * kMicrosecond, [this] { inject_when_running(); });
