@@ -32,7 +32,7 @@ constexpr Mutant kMutants[] = {
     {"redirect_kept", "any", "bits"},
     {"no_agreement", "mismatch", "agreement"},
     {"duplicate_counted", "duplicate", "bits"},
-    {"no_rollback", "kill_worker", "input"},
+    {"no_rollback", "lose_worker", "input"},
     {"ring_window_too_large", "any", "error"},
     {"ring_ends_unsent", "any", "bits"},
     {"exchange_window_too_large", "any", "error"},
