@@ -261,7 +261,7 @@ void Job::coordinator_lost(const Status& why) {
 // Everything of this job ends.
 void Job::end(const Status& why) {
   ended_ = true;
-  world_failure_ = why;
+  if (world_failure_.code() != Code::stale) world_failure_ = why;  // whose connection is closed then
   set_over();
   finish_join(why);
   while (!creations_.empty()) finish_create(creations_.begin()->first, failure(why));

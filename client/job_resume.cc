@@ -42,6 +42,7 @@ Result<std::shared_ptr<const Membership>> Job::resume(Sequence sequence, bool ad
 }
 
 void Job::ask(wire::Resume request, TimeNs limit, std::shared_ptr<std::promise<Status>> done) {
+  if (!connection_ && world_failure_.code() == Code::stale) return done->set_value(world_failure_);
   if (!connection_) return done->set_value({Code::closed, "the job has ended: the coordinator is gone"});
   if (joining_) return done->set_value({Code::invalid_argument, "this worker resumes or admits already"});
   if (request.admit && !world_failure_) return done->set_value(world_failure_);

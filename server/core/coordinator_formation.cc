@@ -202,6 +202,11 @@ std::optional<std::vector<PeerId>> CoordinatorCore::reducers_for(const Job& job,
   const auto missing = std::count(own.begin(), own.end(), PeerId());
   if (settings.mode == wire::Mode::direct) return missing == 0 ? std::optional(std::move(own)) : std::nullopt;
   std::vector<PeerId> pool = pool_reducers();
+  const auto barred = [&](PeerId id) {
+    const auto found = job.barred.find(peers_.at(id).hello.incarnation);
+    return found != job.barred.end() && found->second.until != 0;
+  };
+  if (!std::all_of(pool.begin(), pool.end(), barred)) std::erase_if(pool, barred);
   const bool goes_on = job.began != Epoch();  // it may have lost some already
   if (!pool.empty() && (goes_on || pool.size() >= options_.min_reducers)) return pool;
   // A job that has fallen back goes on with what its workers have brought.

@@ -261,7 +261,6 @@ void CoordinatorCore::leave_membership(Job& job, Turn& turn) {
   job.lane_troubles.clear();
   job.lost_reducers.clear();
   job.coming.clear();
-  job.barred.clear();
   job.change.reset();
   const wire::JobSettings settings = job.record.settings;
   job.record = {};

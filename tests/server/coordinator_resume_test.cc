@@ -339,6 +339,18 @@ TEST(CoordinatorResume, WhoIsNotTakenInIsToldSoByItsOwnLimit) {
   EXPECT_EQ(story.last<Applicants>(story.workers[0]).count, 0u);
 }
 
+TEST(CoordinatorResume, AReducerThatAWorkerCouldNotReachStaysOutForAWhile) {
+  Elastic story;
+  const auto reducers = story.core.reducers();
+  story.say(story.workers[0], wire::LaneLost{reducers[1].instance, "no route to host"});
+  story.pass(1100 * kMillisecond);  // it is given up
+  story.cut(story.workers[2]);
+  story.clear();
+  for (const std::size_t rank : {0u, 1u}) story.resume(story.workers[rank], 0);
+  EXPECT_EQ(story.count<OpenJob>(story.r0), 1u);
+  EXPECT_EQ(story.count<OpenJob>(story.r1), 0u);
+}
+
 TEST(CoordinatorResume, WithoutReducersItWaitsForOne) {
   Elastic story({}, without_fallback());
   story.cut(story.workers[1]);
