@@ -194,6 +194,7 @@ class CoordinatorCore {
 
   // -- the workers of a job change (coordinator_resume.cc)
   void apply(Peer& peer, const wire::Join& message, Job& job, Turn& turn);
+  static Status twice(const roster::Seat& seat, const Job& job, const Peer& other, const wire::Join& join);
   bool is_older(Peer& peer, const wire::Join& message, const roster::Seat& seat, const Job& job, Turn& turn);
   void park(Peer& peer, const wire::Join& message, Turn& turn);
   void contest(Peer& peer, const roster::Seat& seat, const Job& job, Turn& turn);

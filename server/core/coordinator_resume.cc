@@ -56,13 +56,17 @@ void CoordinatorCore::apply(Peer& peer, const wire::Join& message, Job& job, Tur
   if (has_place) contest(peer, *same, job, turn);
 }
 
-// Then it is refused.
+// Two processes of one rank, both alive.
+Status CoordinatorCore::twice(const Seat& seat, const Job& job, const Peer& other, const wire::Join& join) {
+  return {Code::invalid_argument, seat.text() + " of job '" + job.name + "' is there already and alive; " + join.host +
+                                      " at " + other.address +
+                                      " asks to be the same rank: give every worker its own, or use another job id"};
+}
+
+// Then it is refused: it supersedes nobody.
 bool CoordinatorCore::is_older(Peer& peer, const wire::Join& message, const Seat& seat, const Job& job, Turn& turn) {
   if (peer.hello.incarnation >= seat.worker.incarnation) return false;
-  refuse(peer,
-         {Code::stale, seat.text() + " of job '" + job.name + "' is a newer process than the one of " + message.host +
-                           " at " + peer.address},
-         turn);
+  refuse(peer, twice(seat, job, peer, message), turn);
   return true;
 }
 
@@ -92,11 +96,7 @@ void CoordinatorCore::on_alive(const Peer& worker, Turn& turn) {
   for (const PeerId id : rivals) {
     Peer* peer = find(id);
     if (!peer || !worker.job) continue;
-    refuse(*peer,
-           {Code::invalid_argument, worker.job->seats[worker.hello.rank].text() + " of job '" + worker.job->name +
-                                        "' is there already and alive; " + peer->parked->host + " at " + peer->address +
-                                        " asks to be the same rank: give every worker its own, or use another job id"},
-           turn);
+    refuse(*peer, twice(worker.job->seats[worker.hello.rank], *worker.job, *peer, *peer->parked), turn);
   }
 }
 

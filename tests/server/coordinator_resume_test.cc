@@ -304,11 +304,12 @@ TEST(CoordinatorResume, TwoLivingProcessesOfARankAreNamedAndTheJobGoesOn) {
   EXPECT_EQ(story.count<Fail>(story.workers[0]), 0u);
 }
 
-TEST(CoordinatorResume, AnOlderProcessIsStale) {
+TEST(CoordinatorResume, AnOlderProcessSupersedesNobody) {
   Elastic story;
   const PeerId older = story.connect(wire::Purpose::control_worker, "train", 1, 5);
   story.say(older, wire::Join{3, "old:1", "0.1.0", {}, 0});
-  EXPECT_EQ(story.last<Fail>(older).code, Code::stale);
+  EXPECT_EQ(story.last<Fail>(older).code, Code::invalid_argument);
+  EXPECT_NE(story.last<Fail>(older).text.find("is there already"), std::string::npos);
 }
 
 TEST(CoordinatorResume, NewProcessesOfAllRanksReplaceAFailedJob) {
