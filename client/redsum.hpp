@@ -215,6 +215,11 @@ class Communicator {
 
   int rank() const noexcept { return redsum_comm_rank(comm_); }
   int size() const noexcept { return redsum_comm_size(comm_); }
+  // The workers change: see redsum_resume(), redsum_admit() and redsum_comm_membership(). This communicator, the one
+  // made from Options, is then that of the new membership; others are closed, make them again.
+  redsum_membership resume() { return membership_by(redsum_resume); }
+  redsum_membership admit() { return membership_by(redsum_admit); }
+  redsum_membership membership() const { return membership_by(redsum_comm_membership); }
   redsum_statistics stats() const {
     redsum_statistics statistics{};
     statistics.struct_bytes = sizeof statistics;
@@ -254,7 +259,7 @@ class Communicator {
                    const CallOptions& options = {}) {
     return start(redsum_broadcast, options, tensors, tensor_count, dtype, root);
   }
-  template <typename T>
+  template <typename T, typename = std::enable_if_t<!std::is_same_v<std::remove_cv_t<T>, redsum_tensor>>>
   Handle broadcast(T* data, std::size_t count, int root = 0, const CallOptions& options = {}) {
     const redsum_tensor tensor{data, data, count};
     return broadcast(&tensor, 1, dtype_of<T>(), root, options);
@@ -381,6 +386,13 @@ class Communicator {
     return Handle(handle);
   }
   explicit Communicator(redsum_comm* comm) noexcept : comm_(comm) {}
+  template <typename Function>
+  redsum_membership membership_by(Function* function) const {
+    redsum_membership membership{};
+    membership.struct_bytes = sizeof membership;
+    throw_if_failed(function(open(), &membership));
+    return membership;
+  }
   static redsum_call_options to_c(const CallOptions& options) noexcept {
     redsum_call_options c;
     redsum_call_options_init(&c);
